@@ -1,12 +1,9 @@
 """What the server answers: refusals in the form of OpenAI's errors, and large answers part by part."""
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 from starlette.responses import Response, StreamingResponse
 
 from isotune.errors import InputError
@@ -54,12 +51,9 @@ class Refused(Exception):
         return Response(msgspec.json.encode(ErrorBody(detail)), self.status, self.headers, "application/json")
 
 
-class Busy(Refused):
-    """A request that the server could answer later."""
-
-    def __init__(self, message: str) -> None:
-        headers = {"retry-after": "1"}
-        super().__init__(429, f"{message}; try again later", code="rate_limit_exceeded", headers=headers)
+def busy(message: str) -> Refused:
+    """The refusal of a request that the server could answer later."""
+    return Refused(429, f"{message}; try again later", code="rate_limit_exceeded", headers={"retry-after": "1"})
 
 
 FAILED = Refused(500, "an error in the server; its log says more")
@@ -85,8 +79,3 @@ def answer(body: Struct, field: str, items: Iterable[bytes], count: int) -> Resp
     if count <= FEW:
         return Response(b"".join(parts()), media_type="application/json")
     return StreamingResponse(parts(), media_type="application/json")
-
-
-def as_base64(vector: NDArray[np.float32]) -> str:
-    """A vector [d] as little-endian float32 in base64."""
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

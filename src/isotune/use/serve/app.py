@@ -34,7 +34,7 @@ from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
 from isotune.files import read_json
 from isotune.use.serve import bodies
-from isotune.use.serve.answers import FAILED, Refused, answer, as_base64
+from isotune.use.serve.answers import FAILED, Refused, answer
 from isotune.use.serve.batcher import Batcher, Encoded
 from isotune.use.serve.bodies import Operation, describe
 from isotune.use.serve.gate import Budget, Gate
@@ -215,8 +215,9 @@ def _encoding(service: Service) -> list[Operation]:
             raise Refused(400, message, param="dimensions")
         role = bodies.ROLES.get(body.input_type or "")
         encoded = await service.encode(scope, model, texts, "input", role)
-        write: Callable[[Any], Any] = as_base64 if body.encoding_format == "base64" else lambda vector: vector.tolist()
-        data = (msgspec.json.encode(bodies.Embedding(i, write(vector))) for i, vector in enumerate(encoded.vectors))
+        write: Callable[[Any], Any] = np.ndarray.tobytes if body.encoding_format == "base64" else np.ndarray.tolist
+        vectors = encoded.vectors.astype("<f4")  # msgspec writes their bytes in base64
+        data = (msgspec.json.encode(bodies.Embedding(i, write(vector))) for i, vector in enumerate(vectors))
         return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
 
     async def similarity(scope: Scope, body: bodies.SimilarityRequest) -> Response:

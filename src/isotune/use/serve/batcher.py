@@ -18,7 +18,6 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -55,21 +54,16 @@ class Encoded(NamedTuple):
     cut: int  # texts that have the encoder's maximum length, and so may have been cut
 
 
-@dataclass(eq=False)
 class _Job:
     """The texts of one request. Texts are taken shortest first, so that texts of a batch have similar lengths."""
 
-    encoder: Encoder
-    ids: Sequence[Sequence[int]]
-    done: asyncio.Future[NDArray[np.float32]]
-    waiting: list[int] = field(init=False)  # numbers of the texts that no worker has taken, the next one last
-    vectors: NDArray[np.float32] = field(init=False)  # [n, d]
-    left: int = field(init=False)  # texts without a vector
-
-    def __post_init__(self) -> None:
-        self.waiting = sorted(range(len(self.ids)), key=lambda i: -len(self.ids[i]))
-        self.vectors = np.empty((len(self.ids), self.encoder.dimension), np.float32)
-        self.left = len(self.ids)
+    def __init__(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> None:
+        self.encoder, self.ids = encoder, ids
+        self.done: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
+        # The numbers of the texts that no worker has taken, the next one last.
+        self.waiting = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+        self.vectors = np.empty((len(ids), encoder.dimension), np.float32)  # [n, d]
+        self.left = len(ids)  # texts without a vector
 
     @property
     def next_tokens(self) -> int:
@@ -119,7 +113,7 @@ class Batcher:
 
     async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
         """Encodes the token ids of texts, at least one. If the caller is cancelled, the rest is not encoded."""
-        job = _Job(encoder, ids, asyncio.get_running_loop().create_future())
+        job = _Job(encoder, ids)
         with self._changed:
             self._queue(job)
             self._changed.notify_all()

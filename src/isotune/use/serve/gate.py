@@ -22,7 +22,7 @@ from contextlib import suppress
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from isotune.use.serve.answers import FAILED, Busy, Refused
+from isotune.use.serve.answers import FAILED, Refused, busy
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.metrics import Metrics
 from isotune.use.serve.protocol import ENDED, HURRY
@@ -53,7 +53,7 @@ class Budget:
         more = count - scope.get(self._key, 0)
         if more > self._left:
             taken = self._limit - self._left
-            raise Busy(f"the requests in progress have {taken:,} {self._unit}, and may have {self._limit:,}")
+            raise busy(f"the requests in progress have {taken:,} {self._unit}, and may have {self._limit:,}")
         self._left -= more
         scope[self._key] = count
 
@@ -117,7 +117,7 @@ class Gate:
             await self.app(request.scope, request.receive, request.send)
             return
         if len(self._in_progress) >= self.limits.requests and not self._make_room():
-            raise Busy(f"{self.limits.requests} requests are in progress, which is the limit")
+            raise busy(f"{self.limits.requests} requests are in progress, which is the limit")
         self._in_progress[request] = None
         request.scope[HURRY] = request.hurry
         self.metrics.in_progress.inc()
