@@ -5,7 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-ENCODER = "A sentence encoder: a folder, or a name on the Hugging Face hub."
+from isotune.cli.parameters import ENCODER
+
 OUT = "The new folder: model.onnx, the tokenizer, settings, an example (encode.py) and a model card (README.md)."
 INT8 = (
     "Round the model's weights to 8-bit integers: a quarter of the size, and slightly different vectors. What this "
@@ -14,7 +15,7 @@ INT8 = (
 
 
 def export(
-    encoder: Annotated[str, Parameter(help=ENCODER)],
+    encoder: Annotated[str, ENCODER],
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],

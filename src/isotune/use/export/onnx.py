@@ -15,7 +15,7 @@ The folder appears only after the example, run from it, has given the vectors of
 import logging
 import runpy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +43,6 @@ BATCH = 32  # sentences that the check encodes at once
 INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "sentence_embedding"  # sentence-transformers' name of it
 
-Vectors = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class Exported:
@@ -71,8 +69,7 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
         model_config.architectures = [type(encoder.language_model).__name__]
         model_config.save_pretrained(folder)
         write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": encoder.max_length})
-        example = _Example(folder)
-        distances = np.linalg.norm(example.encode(sentences) - expected, axis=1)  # [N]
+        distances = np.linalg.norm(_run_example(folder, sentences) - expected, axis=1)  # [N]
         difference = float((distances / np.linalg.norm(expected, axis=1)).max())
         if not difference <= TOLERANCE:
             raise InputError(
@@ -82,8 +79,8 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
         cosine = None
         if int8:
             _round_weights(folder / "model.onnx", nodes)
-            example = _Example(folder)
-            cosine = float((unit_length(example.encode(sentences)) * unit_length(expected)).sum(1).mean())
+            rounded = _run_example(folder, sentences)
+            cosine = float((unit_length(rounded) * unit_length(expected)).sum(1).mean())
         (folder / CARD).write_text(model_card(encoder, model, onnx=True, int8=cosine), "utf-8")
     return Exported(Path(out), difference, cosine)
 
@@ -113,12 +110,9 @@ def _example(encoder: Encoder) -> str:
     )
 
 
-class _Example:
-    def __init__(self, folder: Path) -> None:
-        self.run: Callable[[Sequence[str]], Vectors] = runpy.run_path(str(folder / "encode.py"))["encode"]
-
-    def encode(self, sentences: Sequence[str], /) -> Vectors:
-        return np.concatenate([self.run(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
+def _run_example(folder: Path, sentences: Sequence[str]) -> NDArray[np.float32]:
+    encode = runpy.run_path(str(folder / "encode.py"))["encode"]
+    return np.concatenate([encode(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
 
 
 def _write_graph(encoder: Encoder, path: Path) -> list[str]:
@@ -173,8 +167,7 @@ def _quiet() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logger.setLevel(level)
