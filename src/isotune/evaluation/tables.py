@@ -1,7 +1,6 @@
 """Tables that compare encoders: one for each kind of task and each group of tasks that has an average."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from rich.table import Table
@@ -30,16 +29,18 @@ AGGREGATIONS: Mapping[str, str] = {
     "wmean": "mean over subsets weighted by their size",
 }
 RANKING_TITLES: Mapping[str, str] = {"ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
-NAMES: Mapping[str, str] = MappingProxyType({})  # of encoders in tables, where these are not their names
 
 
 def comparison_tables(
     evaluations: Sequence[Evaluation],
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
-    names: Mapping[str, str] = NAMES,
+    names: Mapping[str, str] = {},
 ) -> list[Table]:
-    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy is bold."""
+    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy is bold.
+
+    `names` are those of encoders in the table, where these are not their names.
+    """
     rows = [(names.get(each.encoder, each.encoder), each.scores(aggregation, metric)) for each in evaluations]
     columns: dict[_Heading, dict[str, str]] = {}  # for each table, {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
@@ -51,7 +52,7 @@ def comparison_tables(
     return [_table(heading, headers, rows) for heading, headers in columns.items()]
 
 
-def difference_table(comparison: Comparison, names: Mapping[str, str] = NAMES) -> Table:
+def difference_table(comparison: Comparison, names: Mapping[str, str] = {}) -> Table:
     """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group."""
     first = comparison.evaluations[0].encoder
     title = f"Difference from {names.get(first, first)} x 100, and its 95 % interval over the rows of the task"

@@ -143,9 +143,8 @@ def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
 
 def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
     """The means and standard deviations [2, lines] of a score, on the table's scale; NaN where it is not measured."""
-    summaries = [line.summary(score) for line in lines]
-    pairs = [(each.mean, each.deviation or 0.0) if each else (nan, 0.0) for each in summaries]
-    return np.array([[scaled(study, score, value) for value in pair] for pair in pairs]).T
+    summaries = [line.summary(score) or (nan, None) for line in lines]
+    return np.array([[scaled(study, score, value or 0.0) for value in summary] for summary in summaries]).T
 
 
 def _published(line: Line, score: str) -> float:

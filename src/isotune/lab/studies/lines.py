@@ -4,20 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from isotune.lab.studies.study import Cell, Published, Study, Value
 from isotune.lab.studies.wording import digits, line_title, measured_digits, with_deviation
-
-
-class Summary(NamedTuple):
-    """A summary of values; the standard deviation (divided by n - 1) is None for a single value."""
-
-    mean: float
-    deviation: float | None
 
 
 class MadeRun(BaseModel):
@@ -50,16 +42,16 @@ class Line:
         """Its arm and cell, in words."""
         return line_title(self.arm, self.cell)
 
-    def summary(self, score: str) -> Summary | None:
-        """A score over the seeds; None if no run has it."""
+    def summary(self, score: str) -> tuple[float, float | None] | None:
+        """A score's mean and standard deviation (by n - 1; None of one seed) over the seeds; None if no run has it."""
         values = list(self.values.get(score, {}).values())
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        return Summary(float(np.mean(values)), deviation) if values else None
+        return (float(np.mean(values)), deviation) if values else None
 
     def measured(self, study: Study, score: str) -> str:
         """Mean and standard deviation of a score as text; "" if no run has it."""
         text, over_seeds = partial(measured_digits, study, score), self.summary(score)
-        return with_deviation(text, over_seeds.mean, over_seeds.deviation) if over_seeds else ""
+        return with_deviation(text, *over_seeds) if over_seeds else ""
 
     def printed(self, study: Study, score: str) -> str:
         """The published value and standard deviation as text; "" if the paper prints none."""
@@ -102,7 +94,7 @@ def table_lines(
 
 
 def _best_line(score: str, cells: Sequence[Line]) -> Line:
-    means = [over_seeds.mean if (over_seeds := line.summary(score)) else -inf for line in cells]
+    means = [(line.summary(score) or (-inf,))[0] for line in cells]
     best = cells[means.index(max(means))]
     best.problems = [problem for line in cells for problem in line.problems]
     best.waiting = sum(line.waiting for line in cells)

@@ -58,8 +58,8 @@ def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
 def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
     over_seeds = line.summary(score)
     comparable = [other for other in lines if other is not line and study.group(other.arm) == study.group(line.arm)]
-    rivals = [rival.mean for other in comparable if (rival := other.summary(score))]
-    return is_share(study, score) and over_seeds is not None and bool(rivals) and over_seeds.mean > max(rivals)
+    rivals = [rival[0] for other in comparable if (rival := other.summary(score))]
+    return is_share(study, score) and over_seeds is not None and bool(rivals) and over_seeds[0] > max(rivals)
 
 
 def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
