@@ -43,7 +43,7 @@ def test_folds_trained_together_are_those_trained_one_by_one(hidden: int, seed: 
 
 def test_a_twentieth_is_held_out() -> None:
     x, y = rows(70)
-    fold = Fold.holding_out(np.arange(70))
+    fold = Fold.holding_out(np.arange(70), 1111)
     assert (len(fold.train), len(fold.dev)) == (67, 3)
     assert sorted([*fold.train, *fold.dev]) == list(range(70))
     trained = train_probes(x, y, [fold], torch.tensor([[1e-3]]), classes=3)
@@ -65,7 +65,9 @@ def test_training_ends_at_the_sixth_look_without_a_gain_or_past_200_epochs(
     left = iter(accuracies)
     monkeypatch.setattr(probes, "_accuracy", lambda *_: torch.full((1, 1), next(left), dtype=torch.float64))
     x, y = rows(5)
-    trained = train_probes(x, y, [Fold(np.arange(5), np.arange(3))], torch.tensor([[0.0]]), classes=3)
+    trained = train_probes(
+        x, y, [Fold(np.arange(5), np.arange(3), np.random.RandomState(1111))], torch.tensor([[0.0]]), classes=3
+    )
     assert trained.accuracy.item() == best
     assert len(list(left)) == len(accuracies) - looks
 
@@ -73,6 +75,8 @@ def test_training_ends_at_the_sixth_look_without_a_gain_or_past_200_epochs(
 def test_training_leaves_the_callers_random_state_alone() -> None:
     x, y = rows(10)
     before, numbers = torch.random.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]
-    train_probes(x, y, [Fold(np.arange(9), np.arange(9, 10))], torch.tensor([[0.0]]), classes=3)
+    train_probes(
+        x, y, [Fold(np.arange(9), np.arange(9, 10), np.random.RandomState(1111))], torch.tensor([[0.0]]), classes=3
+    )
     assert torch.equal(torch.random.get_rng_state(), before)
     assert np.random.get_state()[1].tolist() == numbers  # type: ignore[index]

@@ -84,13 +84,10 @@ def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[tuple
 
 def _ranks(counts: Floats, values: Floats) -> Floats:
     """The ranks [B, N] of N values in B samples that hold value i counts[:, i] times; ties share their mean rank."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])  # [N] whether a value differs from the one before
-    sizes = np.add.reduceat(counts[:, order], np.flatnonzero(new), axis=1)  # [B, distinct]
+    _, places, often = np.unique(values, return_inverse=True, return_counts=True)  # places: [N], often: [distinct]
+    order = np.argsort(places, kind="stable")
+    sizes = np.add.reduceat(counts[:, order], np.cumsum(often) - often, axis=1)  # [B, distinct]
     means = np.cumsum(sizes, axis=1) - (sizes - 1) / 2  # [B, distinct] the mean rank of each
-    places = np.empty(len(values), np.int64)
-    places[order] = np.cumsum(new) - 1  # [N] which of the distinct values it is
     return means[:, places]
 
 

@@ -11,7 +11,7 @@ Letters: F folds, R decays, B rows of a batch, d features, C classes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 from torch.optim.adam import adam
 
 from isotune.kernels.threads import drawing
@@ -43,11 +44,10 @@ class Fold:
 
     train: Integers  # [n]
     dev: Integers  # [m], the rows whose accuracy says when to stop
-    random: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(SEED))
-    """Permutes the training rows, epoch by epoch."""
+    random: np.random.RandomState  # permutes the training rows, epoch by epoch
 
     @classmethod
-    def holding_out(cls, train: Integers, seed: int = SEED) -> Fold:
+    def holding_out(cls, train: Integers, seed: int) -> Fold:
         """A fold that holds out a twentieth of the training rows as dev rows."""
         random = np.random.RandomState(seed)
         order = train[random.permutation(len(train))]
@@ -179,9 +179,7 @@ def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tens
 def _batches(orders: Sequence[Integers], x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields batches [F, B] of row numbers, with weights [F, B] for the mean; padding is row 0 at weight 0."""
     lengths = torch.tensor([len(order) for order in orders])
-    padded = torch.zeros(len(orders), int(lengths.max()), dtype=torch.int64)  # [F, n]
-    for row, order in zip(padded, orders, strict=True):
-        row[: len(order)] = torch.from_numpy(order)
+    padded = pad_sequence([torch.from_numpy(order) for order in orders], batch_first=True)  # [F, n]
     present = (torch.arange(padded.shape[1]) < lengths[:, None]).to(x)
     for rows, mask in zip(padded.to(x.device).split(BATCH, 1), present.split(BATCH, 1), strict=True):
         yield rows, mask / mask.sum(1, keepdim=True).clamp_min(1)

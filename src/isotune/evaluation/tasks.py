@@ -94,16 +94,12 @@ class FunctionTask:
 
     def score(self, encoder: SentenceEncoder) -> NamedScores:
         """Score the encoder; raise `InputError` if a score is not between -1 and 1."""
-        scores = self.function(encoder)
-        scores = (
-            {f"{self.name}-{key}": x for key, x in scores.items()}
-            if isinstance(scores, Mapping)
-            else {self.name: scores}
-        )
+        name, found = self.name, self.function(encoder)
+        values = {f"{name}-{key}": x for key, x in found.items()} if isinstance(found, Mapping) else {name: found}
         try:
-            return NamedScores(name=self.name, values=scores)
+            return NamedScores(name=name, values=values)
         except ValidationError as error:
-            raise invalid(f"task {self.name}", error) from error
+            raise invalid(f"task {name}", error) from error
 
 
 def task(name: str, *, title: str | None = None) -> Callable[[F], F]:
