@@ -68,9 +68,7 @@ def evaluate(
         measure,
         source_of,
     )
-    from isotune.evaluation import (
-        calibrate as fit,
-    )
+    from isotune.evaluation.calibration import calibrate as fit
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""

@@ -64,9 +64,7 @@ def pool_padded(
             weights = masks * (before == (1 if pooling.mask_first else before[:, -1:]))
         case "weightedmean":
             weights = mask.cumsum(1) * mask
-        case "mean":
+        case _:  # the mean: `PaddedEncoder` refuses what is not `PADDED`
             weights = mask if token_weights is None else token_weights[ids] * mask
-        case _:
-            raise NotImplementedError(f"pooling {pooling.mode}")  # `PaddedEncoder` refuses those that are not `PADDED`
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)
