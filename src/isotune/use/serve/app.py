@@ -37,9 +37,8 @@ from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, Refused, answer
 from isotune.use.serve.batcher import Batcher, Encoded
 from isotune.use.serve.bodies import Operation, describe
-from isotune.use.serve.gate import Budget, Gate
+from isotune.use.serve.gate import Budget, Gate, Metrics
 from isotune.use.serve.limits import USUAL, Limits
-from isotune.use.serve.metrics import Metrics
 
 if TYPE_CHECKING:
     from isotune.use.search import Index
