@@ -11,18 +11,7 @@ from numpy.typing import NDArray
 
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.vectors import Floats
-from isotune.report.drawing import (
-    BLUE,
-    GREEN,
-    INK,
-    PURPLE,
-    RING,
-    VERMILION,
-    panels,
-    styled,
-    svg,
-    whole_numbers,
-)
+from isotune.report.drawing import BLUE, GREEN, INK, PURPLE, RING, VERMILION, panels, styled, svg, whole_numbers
 from isotune.report.stages import METRIC_TITLES, MetricsRecord, StageRecords
 
 PART_COLOURS, PART_DASHES = (GREEN, PURPLE, VERMILION), ("-", "--", ":")  # the whole is blue
