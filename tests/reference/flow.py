@@ -84,7 +84,8 @@ def undo(step: Step, y: Tensor) -> Tensor:
     """x [N, d] of y = step(x): first the coupling is undone, then the mixing y = x M, then the ActNorm."""
     kept, changed = y[:, : y.shape[1] // 2], y[:, y.shape[1] // 2 :]
     y = torch.cat([kept, changed - step.coupling.shift(kept)], dim=1)
-    matrix = step.mixing(torch.eye(y.shape[1], dtype=y.dtype))
+    eye = torch.eye(y.shape[1], dtype=y.dtype)
+    matrix = eye.flip(-1) if step.mixing is None else step.mixing(eye)
     y = torch.linalg.solve(matrix.double(), y.double(), left=False).to(y.dtype)
     return y * (-3 * step.norm.log_scale).exp() - step.norm.bias
 

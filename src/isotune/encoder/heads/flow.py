@@ -66,18 +66,6 @@ class ActNorm(nn.Module):
         self.initialised.fill_(True)
 
 
-class Reversal(nn.Module):
-    """Reverses the features, so that the next coupling changes the other half."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, d] -> [N, d]."""
-        return x.flip(-1)
-
-    def log_determinant(self) -> float:
-        """The log of |det dy/dx|, a scalar."""
-        return 0.0
-
-
 class LinearLU(nn.Module):
     """W x with W = P L (U + diag(s)): Glow's invertible 1x1 convolution (section 3.2), for vectors.
 
@@ -143,17 +131,19 @@ class Step(nn.Module):
     def __init__(self, dimension: int, mixing: Mixing, width: int) -> None:
         super().__init__()
         self.norm = ActNorm(dimension)
-        self.mixing = LinearLU(dimension) if mixing == "lu" else Reversal()
+        self.mixing = LinearLU(dimension) if mixing == "lu" else None
         self.coupling = AdditiveCoupling(dimension, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
-        result: Tensor = self.coupling(self.mixing(self.norm(x)))
+        x = self.norm(x)
+        x = x.flip(-1) if self.mixing is None else self.mixing(x)  # the next coupling changes the other half
+        result: Tensor = self.coupling(x)
         return result
 
     def log_determinant(self) -> Tensor:
         """The log of |det dy/dx|, a scalar."""
-        return self.norm.log_determinant() + self.mixing.log_determinant()
+        return self.norm.log_determinant() + (self.mixing.log_determinant() if self.mixing else 0.0)
 
 
 class NormalizingFlow(Head):
