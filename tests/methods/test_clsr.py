@@ -17,7 +17,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.evaluation.geometry import mean_cosine
 from isotune.methods.clsr import CLSR
-from isotune.methods.method import VectorBatch
+from isotune.methods.method import Batch
 from isotune.methods.options import CLSROptions
 from isotune.training import Result
 from tests.conftest import attached, encode_views, trained
@@ -29,7 +29,7 @@ from tests.training.conftest import resume, same, stopped_at
 def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
     method = attached(CLSR(CLSROptions(temperature=0.2, width=11), encoder), encoder)
     columns = torch.randn(2, 5, 32).unbind()
-    batch = VectorBatch(vectors=columns)
+    batch = Batch(vectors=columns)
     encoded = encode_views(encoder, method.views(batch))
     expected = [torch.stack([reference.encoder(x.double(), encoder.heads.state_dict()) for x in c]) for c in columns]
     for got, want in zip(encoded, expected, strict=True):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.methods import METHODS, OPTIONS
-from isotune.methods.method import Batch, VectorBatch
+from isotune.methods.method import Batch
 from isotune.methods.mlm import MLM
 from isotune.methods.options import (
     BERTCFOptions,
@@ -109,6 +109,4 @@ def _typed(batch: Batch, dtype: torch.dtype) -> Batch:
     targets = batch.targets
     if targets is not None and targets.is_floating_point():
         targets = targets.to(dtype)
-    if isinstance(batch, VectorBatch):
-        return replace(batch, targets=targets, vectors=tuple(vectors.cpu().to(dtype) for vectors in batch.vectors))
-    return replace(batch, targets=targets)
+    return replace(batch, targets=targets, vectors=tuple(vectors.cpu().to(dtype) for vectors in batch.vectors))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.methods.method import Batch, VectorBatch
+from isotune.methods.method import Batch
 from isotune.recipes import TrainingOptions
 from isotune.training.step import Stepper, TrainingFailed
 from isotune.training.workers import Workers
@@ -37,9 +37,8 @@ def in_float(batch: Batch) -> Batch:
     targets = (
         batch.targets.float() if batch.targets is not None and batch.targets.is_floating_point() else batch.targets
     )
-    if isinstance(batch, VectorBatch):
-        return replace(batch, targets=targets, vectors=tuple(vectors.float() for vectors in batch.vectors))
-    return replace(batch, targets=targets, feeds=feeds)
+    vectors = tuple(vectors.float() for vectors in batch.vectors)
+    return replace(batch, targets=targets, feeds=feeds, vectors=vectors)
 
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])

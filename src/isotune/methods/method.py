@@ -85,6 +85,7 @@ class Batch:
     generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it
     feeds: Mapping[str, Batch] = field(default_factory=dict)  # of several feeds: a batch of each; `texts` has all texts
     masked: tuple[Masked, ...] = ()  # the texts with masked tokens, once `MLM.draw` has drawn them
+    vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors in place of each text, for a method that is `cached`
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
@@ -94,6 +95,7 @@ class Batch:
             targets=None if self.targets is None else moved(self.targets, device),
             feeds={name: batch.to(device) for name, batch in self.feeds.items()},
             masked=tuple(masked.to(device) for masked in self.masked),
+            vectors=tuple(moved(vectors, device) for vectors in self.vectors),
         )
 
     @classmethod
@@ -103,17 +105,6 @@ class Batch:
             return next(iter(feeds.values()))
         texts = tuple(text for batch in feeds.values() for text in batch.texts)
         return cls(texts, generator=generator, feeds=feeds)
-
-
-@dataclass(frozen=True, eq=False)
-class VectorBatch(Batch):
-    """N rows whose texts have been encoded already, for a method that is `cached`; `texts` is empty."""
-
-    vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors for each text of a row
-
-    def to(self, device: torch.device) -> Self:
-        """The same batch on another device."""
-        return replace(super().to(device), vectors=tuple(moved(vectors, device) for vectors in self.vectors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +251,7 @@ class Method(nn.Module, ABC):
 
         A text without a second one is there once for each augmentation.
         """
-        if isinstance(batch, VectorBatch):
+        if batch.vectors:
             return [VectorView(vectors) for vectors in batch.vectors]
         texts = (
             batch.texts * len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else batch.texts

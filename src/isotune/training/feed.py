@@ -16,7 +16,7 @@ from isotune.data.draws import derive_seed
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
-from isotune.methods.method import ROWS, Batch, Feed, VectorBatch
+from isotune.methods.method import ROWS, Batch, Feed
 from isotune.recipes import TrainingOptions
 from isotune.training.workers import Workers
 
@@ -43,7 +43,7 @@ class Corpus:
         if self.vectors is not None:
             places = torch.from_numpy(rows) * store.columns
             vectors = tuple(self.vectors[places + column] for column in range(store.columns))
-            return VectorBatch(targets=targets, generator=generator, vectors=vectors)
+            return Batch(targets=targets, generator=generator, vectors=vectors)
         return Batch(store.pack(rows), targets, store.sentences(rows), store.max_length, generator=generator)
 
     @torch.no_grad()
