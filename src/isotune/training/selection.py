@@ -120,13 +120,6 @@ def score_rows(
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 
 
-class Judgement(NamedTuple):
-    """What an evaluation says."""
-
-    keep: bool  # whether the encoder is kept, in place of the one kept so far
-    ends: bool  # whether the stage is over
-
-
 @dataclass
 class Selection:
     """Scores the encoder at every evaluation, and says whether to keep it."""
@@ -138,8 +131,8 @@ class Selection:
     recorder: Recorder
     standing: Standing
 
-    def judge(self, encoder: Encoder, progress: Progress, total: int) -> Judgement:
-        """Evaluates the encoder, and writes the records of the evaluation."""
+    def judge(self, encoder: Encoder, progress: Progress, total: int) -> tuple[bool, bool]:
+        """Evaluates the encoder, and writes the records; says whether to keep it, and whether the stage is over."""
         space = self.monitor.measure(encoder)
         self.standing.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
@@ -169,7 +162,7 @@ class Selection:
                 f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more than most_forgotten "
                 f"{self.options.most_forgotten:g}: training ends, and an earlier step is kept",
             )
-        return Judgement(keep, forgotten or out_of_patience)
+        return keep, forgotten or out_of_patience
 
     def _lost(self, encoder: Encoder) -> float:
         """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nothing bounds it."""
@@ -207,13 +200,6 @@ def _within_one_error(score: Score, standing: Standing) -> bool:
     return bool(score.value > first and best - score.value <= error)
 
 
-class Predictions(NamedTuple):
-    """What a method predicts for the N rows of a feed, and what is right."""
-
-    predicted: Values  # [N] class numbers or scores
-    targets: Values  # [N]
-
-
 @fast_float32()
 @torch.no_grad()
 def predict(
@@ -223,8 +209,11 @@ def predict(
     rows: Mapping[str, TokenStore],
     workers: Workers,
     chunk_size: int | None,
-) -> dict[str, Predictions]:
-    """The predictions for the rows of each feed, which the workers encode together, in passes as those of a step."""
+) -> dict[str, tuple[Values, Values]]:
+    """What is predicted for the N rows of each feed, and what is right: class numbers or scores, [N] each.
+
+    The workers encode the rows together, in passes as those of a step.
+    """
     encoder.eval()
     method.eval()
     result = {}
@@ -238,16 +227,18 @@ def predict(
             encoded, _ = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
-        result[name] = Predictions(torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy())
+        result[name] = torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy()
     return result
 
 
-def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, Predictions]) -> dict[str, float]:
-    """The scores of all feeds, by their names."""
+def measure_all(
+    feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]
+) -> dict[str, float]:
+    """The scores of all feeds, by their names, from what `predict` returns."""
     return {
-        score_name: measure(metric, predictions[name].targets, predictions[name].predicted)
-        for name, feed in feeds.items()
-        for score_name, metric in feed.metrics.items()
+        score_name: measure(metric, right, predicted)
+        for name, (predicted, right) in predictions.items()
+        for score_name, metric in feeds[name].metrics.items()
     }
 
 
@@ -260,8 +251,8 @@ def score_kept(
     for split, rows in splits.items():
         feeds = method.scored(split)
         predictions = predict(encoder, method, feeds, rows, run.workers, chunk_size)
-        for name, of_feed in predictions.items():
-            arrays[split if name == ROWS else f"{split}:{name}"] = of_feed.predicted
+        for name, (predicted, _) in predictions.items():
+            arrays[split if name == ROWS else f"{split}:{name}"] = predicted
         if split == "test" and feeds:
             parts = measure_all(feeds, predictions)
             run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)
