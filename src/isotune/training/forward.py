@@ -26,6 +26,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
@@ -35,7 +36,7 @@ from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
 from isotune.training.passes import Encoded, Pass, Tape, by_thread
 from isotune.training.workers import Workers
-from isotune.views.adversarial import Adversarial, Noise, Watched, fast_gradient_values
+from isotune.views.adversarial import Adversarial, Noise, Watched
 from isotune.views.augmentation import PerView
 
 Adversary = Callable[[Sequence[Tensor]], Tensor]
@@ -223,9 +224,8 @@ def _watched_directions(share: Sequence[tuple[Pass, Tensor]]) -> list[tuple[View
     for made, gradient in share:
         with torch.enable_grad():
             product = (made.output() * gradient).sum()  # its gradient at the embeddings is that of the loss
-        seen = {view: (watched.tokens, watched.output) for view, watched in made.watched.items() if watched.seen}
-        of_pass = fast_gradient_values(product, [output for _, output in seen.values()])
-        directions += [
-            (view, tokens, direction) for (view, (tokens, _)), direction in zip(seen.items(), of_pass, strict=True)
-        ]
+        seen = [(view, *watched.seen) for view, watched in made.watched.items() if watched.seen]
+        slopes = torch.autograd.grad(product, [output for *_, output in seen], retain_graph=True) if seen else ()
+        for (view, tokens, _), slope in zip(seen, slopes, strict=True):
+            directions.append((view, tokens, normalize(slope, dim=-1, eps=1e-10)))
     return directions

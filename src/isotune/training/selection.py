@@ -231,9 +231,7 @@ def predict(
     return result
 
 
-def measure_all(
-    feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]
-) -> dict[str, float]:
+def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]) -> dict[str, float]:
     """The scores of all feeds, by their names, from what `predict` returns."""
     return {
         score_name: measure(metric, right, predicted)

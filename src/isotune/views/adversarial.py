@@ -5,13 +5,10 @@ gradient of each token at the output of the embedding layer, scaled to a fixed l
 adversarial view needs a loss on the clean sentence first, and is encoded in a second pass.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
-import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from isotune.data.packed import Packed
 from isotune.errors import InputError
@@ -38,9 +35,7 @@ class Watched(Augmentation):
     """Wraps an augmentation and keeps its output, so that a gradient at the output can be computed."""
 
     augmentation: Augmentation
-    tokens: Packed = field(init=False)  # the sentences of the last pass
-    output: Tensor = field(init=False)  # [T, d], their embeddings
-    seen: bool = False  # whether there was a pass
+    seen: tuple[Packed, Tensor] | None = None  # the sentences of the last pass, and [T, d], their embeddings
 
     def positions(self, tokens: Packed) -> Tensor:
         """The positions from the wrapped augmentation, [T] int64."""
@@ -48,8 +43,8 @@ class Watched(Augmentation):
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings from the wrapped augmentation, [T, d]."""
-        self.tokens, self.output, self.seen = tokens, self.augmentation.embeddings(embeddings, tokens), True
-        return self.output
+        self.seen = tokens, self.augmentation.embeddings(embeddings, tokens)
+        return self.seen[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +57,3 @@ class Noise(Augmentation):
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings with the noise of these sentences, [tokens, d]."""
         return embeddings + self.noise[tokens.on_device(self.view.places(tokens))]
-
-
-def fast_gradient_values(loss: Tensor, embeddings: Sequence[Tensor]) -> list[Tensor]:
-    """For each tensor of embeddings [T, d], the directions, of length 1, in which the loss grows fastest."""
-    gradients = torch.autograd.grad(loss, embeddings, retain_graph=True) if embeddings else ()
-    return [normalize(gradient, dim=-1, eps=1e-10) for gradient in gradients]
