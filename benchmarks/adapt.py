@@ -28,7 +28,7 @@ from isotune.evaluation.intervals import CorrelatedPairs, resampled_correlations
 from isotune.evaluation.labelling.choose import choose
 from isotune.recipes import TrainingOptions
 from isotune.training import stage
-from isotune.training.run_folder import Standing
+from isotune.training.run_folder import Progress
 from isotune.training.selection import Score, Selection
 
 Floats = NDArray[np.float64]
@@ -66,7 +66,7 @@ def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> F
 
 def kept(gold: Floats, cosines: Floats) -> int:
     """Which step the recipe keeps by dev pairs with these gold scores [N] and, at each step, these cosines [S, N]."""
-    selection = Selection(None, None, None, TrainingOptions(), None, Standing())  # type: ignore[arg-type]  # only judges
+    selection = Selection(None, None, None, TrainingOptions(), None, Progress())  # type: ignore[arg-type]  # only judges
     last = 0
     for number, of_step in enumerate(cosines):
         samples = resampled_correlations([CorrelatedPairs(gold, of_step, 1.0)], "spearman")

@@ -37,7 +37,7 @@ def write_checkpoint(folder: Path, _: Path) -> None:
     save_tensors(
         folder / "last.safetensors",
         tensors,
-        {"step": 20, "best_file": "best-1-16.safetensors", "standing": {"stale": 1}},
+        {"step": 20, "best_file": "best-1-16.safetensors", "stale": 1},
     )
 
 

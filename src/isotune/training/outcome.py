@@ -90,7 +90,7 @@ def compare_with_start(
     recorder = run.recorder
     names = ", ".join(task.name for task in scored_on.tasks)
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
-    if progress.best_step == 0 and progress.standing.best_score is not None:
+    if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     recorder.start("evaluation", 0, 2)
     before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
@@ -99,10 +99,9 @@ def compare_with_start(
     recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
     gains = differences(before.scored, after.scored)
-    standing = progress.standing
     labels = None
-    if scored_on.by_rows and standing.first_score is not None and standing.best_score is not None:
-        labels = standing.first_score, standing.best_score
+    if scored_on.by_rows and progress.first_score is not None and progress.best_score is not None:
+        labels = progress.first_score, progress.best_score
     own = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
     own -= {GENERAL_TASK} - {*plan.tasks}
     sources = [source for stage in plan.stages for source in plan.inputs(stage).data]

@@ -61,19 +61,6 @@ FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0
 
 
 @dataclass
-class Standing:
-    """What the evaluations of a stage have shown so far; `Selection` writes it."""
-
-    first_score: float | None = None  # the score of the first encoder that may be kept, mostly the start
-    best_score: float | None = None  # None before the stage's first evaluation, or where the last step is kept
-    best_resampled: list[float] | None = None  # the best score on samples of the dev pairs, if it is asked for
-    last_score: float | None = None  # the score at the last evaluation
-    stale: int = 0  # the number of evaluations that count against patience
-    start_general: float | None = None  # the score on general pairs at step 0 of the stage, if it is asked for
-    start_space: dict[str, float] | None = None  # what the collapse monitor measured at step 0 of the stage
-
-
-@dataclass
 class Progress:
     """How far a run is."""
 
@@ -82,10 +69,17 @@ class Progress:
     step: int = 0  # the number of updates made in the current stage
     best_step: int = 0  # the step whose encoder is kept so far, counted over all stages
     best_file: str = ""  # the name of the file with the weights of that encoder
-    standing: Standing = field(default_factory=Standing)  # of the current stage
     done: bool = False  # whether the stage is over: its steps or its patience are used up
     dropped: list[int] = field(default_factory=list)  # the stages whose new layers were dropped, from 0
     metrics_bytes: int = 0  # the length of metrics.jsonl at the time of the checkpoint
+    # What the evaluations of the current stage have shown; `Selection` writes it.
+    first_score: float | None = None  # the score of the first encoder that may be kept, mostly the start
+    best_score: float | None = None  # None before the stage's first evaluation, or where the last step is kept
+    best_resampled: list[float] | None = None  # the best score on samples of the dev pairs, if it is asked for
+    last_score: float | None = None  # the score at the last evaluation
+    stale: int = 0  # the number of evaluations that count against patience
+    start_general: float | None = None  # the score on general pairs at step 0 of the stage, if it is asked for
+    start_space: dict[str, float] | None = None  # what the collapse monitor measured at step 0 of the stage
 
     def next_stage(self) -> Progress:
         """The progress at the start of the next stage."""
@@ -261,8 +255,8 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
         return {}, Progress()
     tensors, header = load_tensors(path)
     try:
-        return tensors, Progress(**{**header, "standing": Standing(**header["standing"])})
-    except (KeyError, TypeError) as error:
+        return tensors, Progress(**header)
+    except TypeError as error:
         raise InputError(f"{path}: another version of isotune wrote it; start again in another folder") from error
 
 

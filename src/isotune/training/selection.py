@@ -35,7 +35,7 @@ from isotune.training.corpora import StageData
 from isotune.training.forward import StepEncoding
 from isotune.training.monitor import Monitor
 from isotune.training.recorder import Recorder, RunContext
-from isotune.training.run_folder import Progress, Standing
+from isotune.training.run_folder import Progress
 from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
@@ -129,19 +129,19 @@ class Selection:
     monitor: Monitor
     options: TrainingOptions
     recorder: Recorder
-    standing: Standing
+    progress: Progress
 
-    def judge(self, encoder: Encoder, progress: Progress, total: int) -> tuple[bool, bool]:
+    def judge(self, encoder: Encoder, total: int) -> tuple[bool, bool]:
         """Evaluates the encoder, and writes the records; says whether to keep it, and whether the stage is over."""
-        space = self.monitor.measure(encoder)
-        self.standing.start_space = self.monitor.start
+        progress, space = self.progress, self.monitor.measure(encoder)
+        self.progress.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
         # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
         counts = bool(progress.step) or not self.options.as_released.whole_epochs
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
         keep = not forgotten and (result is None or not counts or self.keeps(result, progress.step))
-        out_of_patience = self.options.patience is not None and self.standing.stale >= self.options.patience
+        out_of_patience = self.options.patience is not None and self.progress.stale >= self.options.patience
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""
@@ -169,31 +169,31 @@ class Selection:
         if not self.general:
             return 0.0
         score = self.general(encoder).value
-        if self.standing.start_general is None:
-            self.standing.start_general = score
-        return 100 * (self.standing.start_general - score)
+        if self.progress.start_general is None:
+            self.progress.start_general = score
+        return 100 * (self.progress.start_general - score)
 
     def keeps(self, score: Score, step: int) -> bool:
         """Whether to keep an encoder with this score. Updates the best score, and the count for patience."""
-        value, standing = score.value, self.standing
-        if standing.first_score is None:
-            standing.first_score = value
-        best = standing.best_score is None or value > standing.best_score
+        value, progress = score.value, self.progress
+        if progress.first_score is None:
+            progress.first_score = value
+        best = progress.best_score is None or value > progress.best_score
         if self.options.as_released.early_stopping == "previous":
-            if standing.last_score is not None and value < standing.last_score:
-                standing.stale += 1
+            if progress.last_score is not None and value < progress.last_score:
+                progress.stale += 1
         else:
-            standing.stale = 0 if best else standing.stale + 1
+            progress.stale = 0 if best else progress.stale + 1
         if best:
-            standing.best_score = value
-            standing.best_resampled = None if score.resampled is None else score.resampled.tolist()
-        standing.last_score = value if step else None
-        return best or _within_one_error(score, standing)
+            progress.best_score = value
+            progress.best_resampled = None if score.resampled is None else score.resampled.tolist()
+        progress.last_score = value if step else None
+        return best or _within_one_error(score, progress)
 
 
-def _within_one_error(score: Score, standing: Standing) -> bool:
+def _within_one_error(score: Score, progress: Progress) -> bool:
     """Whether a score is above the first one, and below the best by at most the standard error of their difference."""
-    first, best, of_best = standing.first_score, standing.best_score, standing.best_resampled
+    first, best, of_best = progress.first_score, progress.best_score, progress.best_resampled
     if first is None or best is None or of_best is None or score.resampled is None:
         return False
     error = np.std(np.subtract(of_best, score.resampled))

@@ -59,9 +59,9 @@ class StageTraining:
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
-        monitor = Monitor(feeder.monitored, progress.standing.start_space)
+        monitor = Monitor(feeder.monitored, progress.start_space)
         general = general_scorer(options, run.workers)
-        self.selection = Selection(scorer, general, monitor, options, run.recorder, progress.standing)
+        self.selection = Selection(scorer, general, monitor, options, run.recorder, progress)
         self._saved, self._seconds = time.perf_counter(), 0.0  # when the last checkpoint was written, and how long
         self._best_saved = progress.best_file  # the file that it names
 
@@ -76,7 +76,7 @@ class StageTraining:
         progress, recorder = self.progress, self.run.recorder
         options, backbone = self.options, self.encoder.backbone
         try:
-            if progress.standing.start_space is None:
+            if progress.start_space is None:
                 self.evaluate()
             if not progress.done:
                 self.stepper.open()  # not before: a resumed run has the right weights only after `load_parts`
@@ -162,7 +162,7 @@ class StageTraining:
             heads = encoder.heads.first(len(encoder.heads) - len(self.objectives.method.adds.heads))
             encoder = encoder.reading(encoder.pooling, heads)
         try:
-            keep, ends = self.selection.judge(encoder, progress, self.stepper.total)
+            keep, ends = self.selection.judge(encoder, self.stepper.total)
         except InputError as error:
             advice = f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
             raise TrainingFailed(
