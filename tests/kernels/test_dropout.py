@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from isotune.data.draws import ragged_random_bits, random_bits
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.kernels.cpu.dropout import (
@@ -14,7 +15,6 @@ from isotune.kernels.cpu.dropout import (
     FastDropout,
     dropout,
     dropout_factors,
-    ragged_dropout_factors,
     using,
 )
 from tests.conftest import seeded
@@ -24,7 +24,8 @@ N = 400_000
 
 def factors_of(count: int, rate: float, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
     """Factors of rows of 1,000 elements, each of which has a seed."""
-    return dropout_factors(torch.arange(-(-count // 1000)) + seed, 1000, rate, dtype).flatten()[:count]
+    bits = random_bits(torch.arange(-(-count // 1000)) + seed, 250)
+    return dropout_factors(bits, rate, dtype).flatten()[:count]
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
@@ -97,8 +98,8 @@ def test_a_sentence_loses_the_same_in_any_batch(tiny_model: Path, sentences: lis
 
 def test_rows_of_different_lengths_draw_the_numbers_that_each_draws_alone() -> None:
     seeds, counts = torch.tensor([3, -(2**60), 2**62]), torch.tensor([12, 1, 300])
-    together = ragged_dropout_factors(seeds, counts, 0.3, torch.float32)
-    alone = [dropout_factors(seed, size, 0.3, torch.float32) for seed, size in zip(seeds, (12, 4, 300), strict=True)]
+    together = ragged_random_bits(seeds, counts)
+    alone = [random_bits(seed, count) for seed, count in zip(seeds, counts.tolist(), strict=True)]
     assert torch.equal(together, torch.cat(alone))
 
 

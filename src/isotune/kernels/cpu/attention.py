@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from isotune.data.draws import ragged_random_bits
 from isotune.data.packed import Packed, near_tokens
-from isotune.kernels.cpu.dropout import DRAWS, draws_for, ragged_dropout_factors
+from isotune.kernels.cpu.dropout import DRAWS, draws_for, dropout_factors
 
 # The next five were set by trials on an AMD EPYC, which docs/log.md tells of. `python benchmarks/run.py encoding` shows
 # what another REGISTER, LONG or MASKED costs, and `... training` another SMALL or ONE_THREAD.
@@ -191,7 +192,8 @@ def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]
 def _dropout_factors(packed: Packed, heads: int, rate: float, dtype: torch.dtype) -> list[Tensor]:
     """The factors of the weights of each length's sentences, [sentences * heads, length, length]."""
     # A draw for each length would take longer: in a training batch, each length has few sentences.
-    factors = ragged_dropout_factors(DRAWS.get().of_sentences(), heads * packed.lengths**2, rate, dtype)
+    bits = ragged_random_bits(DRAWS.get().of_sentences(), draws_for(heads * packed.lengths**2))
+    factors = dropout_factors(bits, rate, dtype)
     groups = [(length, sentences, heads * length**2) for length, sentences in packed.groups]
     parts = factors.split([sentences * 4 * draws_for(count) for _, sentences, count in groups])
     return [

@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from isotune.data.draws import ragged_random_bits, random_bits, split_seeds
+from isotune.data.draws import random_bits, split_seeds
 
 T = TypeVar("T")
 N = TypeVar("N", int, Tensor)  # a number, or several
@@ -69,20 +69,8 @@ def dropout(x: Tensor, rate: float, seeds: Tensor) -> Tensor:
 
     `seeds` [...] are those of the rows.
     """
-    return (x * dropout_factors(seeds, x.shape[-1], rate, x.dtype)).to(x.dtype)
-
-
-def dropout_factors(seeds: Tensor, count: int, rate: float, dtype: torch.dtype) -> Tensor:
-    """Draws the factors that dropout multiplies elements by: seeds [...] -> [..., count] of 0 and 1 / (1 - rate).
-
-    They are of this type, but at least float32: rounded to bfloat16, all kept elements would be too large or too small.
-    """
-    return _factors(random_bits(seeds, draws_for(count)), rate, dtype)[..., :count]
-
-
-def ragged_dropout_factors(seeds: Tensor, counts: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Draws `draws_for(counts[i]) * 4` factors for each seed i, as `dropout_factors` does: seeds [N] -> [M]."""
-    return _factors(ragged_random_bits(seeds, draws_for(counts)), rate, dtype)
+    bits = random_bits(seeds, draws_for(x.shape[-1]))
+    return (x * dropout_factors(bits, rate, x.dtype)[..., : x.shape[-1]]).to(x.dtype)
 
 
 def draws_for(count: N) -> N:
@@ -90,8 +78,11 @@ def draws_for(count: N) -> N:
     return -(-count // 4)
 
 
-def _factors(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Four factors for each number of 64 bits: int64 [..., n] -> [..., 4 n]."""
+def dropout_factors(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """What dropout multiplies elements by, 0 or 1 / (1 - rate), four for each 64 bits: int64 [..., n] -> [..., 4 n].
+
+    They are of this type, but at least float32: rounded to bfloat16, all kept elements would be too large or too small.
+    """
     dropped = min(round(rate * STEPS), STEPS - 1)
     exact = torch.promote_types(dtype, torch.float32)
     return (bits.view(torch.int16) >= dropped - STEPS // 2).to(exact).mul_(STEPS / (STEPS - dropped))
