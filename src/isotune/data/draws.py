@@ -22,11 +22,6 @@ def random_bits(seeds: Tensor, count: int) -> Tensor:
     return split_seeds(seeds[..., None], torch.arange(count, device=seeds.device))
 
 
-def random_shares(seeds: Tensor, count: int) -> Tensor:
-    """The first `count` random numbers of each seed, from 0 to below 1: int64 [...] -> float32 [..., count]."""
-    return (random_bits(seeds, count) & (2**24 - 1)).float() / 2**24
-
-
 def ragged_random_bits(seeds: Tensor, counts: Tensor) -> Tensor:
     """The first `counts[i]` numbers of 64 random bits of each seed i, one seed after another: int64 [N] -> [M]."""
     ends = counts.cumsum(0)

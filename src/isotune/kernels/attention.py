@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 
-from isotune.data.draws import random_shares
+from isotune.data.draws import random_bits
 from isotune.data.packed import Packed
 from isotune.kernels.cpu.attention import cpu_attention
 from isotune.kernels.cpu.dropout import DRAWS
@@ -64,7 +64,8 @@ def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:
     Each head of each sentence is dropped independently, in every layer anew. The heads that are left are multiplied by
     the number of heads over the number of heads left. If no head is left, the output is 0.
     """
-    left = random_shares(DRAWS.get().of_sentences(), output.shape[1]) >= rate  # [N, heads]
+    bits = random_bits(DRAWS.get().of_sentences(), output.shape[1])  # [N, heads]
+    left = (bits & (2**24 - 1)).float() / 2**24 >= rate  # [N, heads]; by as many bits as float32 keeps
     scale = left * (output.shape[1] / left.sum(1, keepdim=True).clamp(min=1))  # [N, heads]
     return output * scale.to(output.dtype)[packed.segments][:, :, None]
 
