@@ -10,7 +10,7 @@ from a saved encoder, without code of isotune.
 import copy
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -45,17 +45,14 @@ class Prompts:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> None:
         self.tokenizer = tokenizer
         self.lowercase = lowercase
-        self._prepared: dict[tuple[str, int], Prepared] = {}
+        self._prepared = cache(self._prepare)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Prompts, (self.tokenizer, self.lowercase)  # a copy prepares its prompts again
 
     def __call__(self, prompt: str, max_length: int) -> Prepared:
         """Prepares a prompt for texts of up to `max_length` tokens."""
-        key = prompt, max_length
-        if key not in self._prepared:
-            self._prepared[key] = self._prepare(prompt, max_length)
-        return self._prepared[key]
+        return self._prepared(prompt, max_length)
 
     def _prepare(self, prompt: str, max_length: int) -> Prepared:
         if not is_unicode(prompt):
