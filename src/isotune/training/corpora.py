@@ -17,7 +17,7 @@ from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.files import read_json, write_text
-from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
+from isotune.methods.method import ROWS, Feed, Method, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.training.recorder import RunContext
 
@@ -63,7 +63,7 @@ class Corpora:
             method.tokenize(encoder, [["a"]] * len(text_fields(feed.rows)), _max_length(stage, encoder))
         for scored in (*method.scored("dev").values(), *method.scored("test").values()):
             for source in scored.data:
-                next(self._read_scored([source], scored))
+                next(read([source], scored.rows, self.recipe.columns))
 
     def sentences(self, method: Method) -> Iterator[str]:
         """The sentences of the first stage, whose method is given; none if it reads other rows, or standard input."""
@@ -76,6 +76,7 @@ class Corpora:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = _max_length(stage, encoder)
         tokenize = partial(method.tokenize, encoder, max_length=length)
+        columns = self.recipe.columns
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.run.folder)
         train = {}
         for name, feed in self._feeds(stage, method).items():
@@ -104,10 +105,10 @@ class Corpora:
             self._describe("data" if name == ROWS else f"data of {name}", store.fingerprint, shared, length, method)
 
         def scored(split: Split) -> dict[str, TokenStore]:
-            feeds = method.scored(split).items()
-            return {
-                name: build(self._read_scored(feed.data, feed), feed.rows, classes=feed.classes) for name, feed in feeds
-            }
+            stores = {}
+            for name, feed in method.scored(split).items():  # all rows: options that leave rows out are for training
+                stores[name] = build(read(feed.data, feed.rows, columns), feed.rows, classes=feed.classes)
+            return stores
 
         return StageData(train, scored("dev"), scored("test"))
 
@@ -132,10 +133,6 @@ class Corpora:
         words, score, positive = training.min_words, training.min_score, training.positive
         row_type, columns = feed.reads or feed.rows, self.recipe.columns
         return read(sources, row_type, columns, min_words=words, min_score=score, positive=positive)
-
-    def _read_scored(self, sources: Sequence[str], feed: ScoredFeed) -> Rows[Row]:
-        """All rows of a feed to score on: options that leave rows out are for training."""
-        return read(sources, feed.rows, self.recipe.columns)
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
         """The sources that `data` names; the rows from Python where a stage reads the recipe's data, which is empty."""

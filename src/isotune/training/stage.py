@@ -108,6 +108,7 @@ class StageTraining:
     def _take_steps(self) -> None:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
         progress = self.progress
+        whole_epochs = self.options.as_released.whole_epochs
         clock, first_step = time.perf_counter(), progress.step
         update: Update | None = None
         while not (progress.done or self._stopped()):
@@ -122,7 +123,9 @@ class StageTraining:
             progress.step += 1
             progress.done = progress.step == self.stepper.total
             self.run.recorder.advance()
-            evaluated = self._counted(progress.step) % self.options.eval_every == 0 or progress.done
+            # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
+            counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step
+            evaluated = counted % self.options.eval_every == 0 or progress.done
             recorded = progress.step % RECORD_EVERY == 0 or progress.done
             if update and (evaluated or recorded):
                 update.check(self.options)
@@ -134,10 +137,6 @@ class StageTraining:
                 clock, first_step = time.perf_counter(), progress.step
         if update:
             update.check(self.options)
-
-    def _counted(self, step: int) -> int:
-        """The step as `eval_every` counts it: over the whole stage, or from 0 at the start of each epoch."""
-        return step % self.feeder.steps_per_epoch if self.options.as_released.whole_epochs else step
 
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
