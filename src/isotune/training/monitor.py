@@ -17,13 +17,12 @@ SAMPLE = 256  # sentences
 
 
 class Monitor:
-    """Measures the vectors of a sample, and compares them with the first measurement."""
+    """Measures the vectors of a sample, and compares two measurements."""
 
-    def __init__(self, store: TokenStore, start: dict[str, float] | None = None) -> None:
+    def __init__(self, store: TokenStore) -> None:
         """Samples the first texts of rows at equal distances, since the first rows may all be from one place."""
         places = np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).astype(np.int64)
         self.sentences: Packed = store.pack_sequences(places * store.columns)
-        self.start = start  # the first measurement
 
     @torch.no_grad()
     def measure(self, encoder: Encoder) -> dict[str, float]:
@@ -33,14 +32,11 @@ class Monitor:
         vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)]).cpu()  # [N, d]
         if not vectors.isfinite().all():
             raise UselessVectors("the encoder gives vectors with NaN or infinite values")
-        space = {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
-        self.start = self.start or space
-        return space
+        return {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
 
-    def warning(self, space: dict[str, float]) -> str | None:
-        """What to tell the user, if the space has closed up since the start."""
+    def warning(self, space: dict[str, float], start: dict[str, float]) -> str | None:
+        """What to tell the user, if the space has closed up since the measurement at the start."""
         cosine, rank = space["mean_cosine"], space["effective_rank"]
-        start = self.start or space
         if rank < start["effective_rank"] / 2:
             sign = f"effective rank fell from {start['effective_rank']:.1f} to {rank:.1f}"
         elif cosine > max(0.95, start["mean_cosine"] + 0.01):

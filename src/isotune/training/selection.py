@@ -134,7 +134,7 @@ class Selection:
     def judge(self, encoder: Encoder, total: int) -> tuple[bool, bool]:
         """Evaluates the encoder, and writes the records; says whether to keep it, and whether the stage is over."""
         progress, space = self.progress, self.monitor.measure(encoder)
-        self.progress.start_space = self.monitor.start
+        progress.start_space = start_space = progress.start_space or space
         result = self.scorer and self.scorer(encoder)
         # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
         counts = bool(progress.step) or not self.options.as_released.whole_epochs
@@ -154,7 +154,7 @@ class Selection:
             text += f"general pairs {0 - lost:+.2f}, "
         text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         self.recorder.say(f"step {progress.step} of {total}: {text}")
-        if warning := self.monitor.warning(space):
+        if warning := self.monitor.warning(space, start_space):
             self.recorder.warn(progress.offset + progress.step, warning)
         if forgotten:
             self.recorder.warn(

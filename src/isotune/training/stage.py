@@ -59,7 +59,7 @@ class StageTraining:
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
-        monitor = Monitor(feeder.monitored, progress.start_space)
+        monitor = Monitor(feeder.monitored)
         general = general_scorer(options, run.workers)
         self.selection = Selection(scorer, general, monitor, options, run.recorder, progress)
         self._saved, self._seconds = time.perf_counter(), 0.0  # when the last checkpoint was written, and how long
