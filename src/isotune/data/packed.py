@@ -127,11 +127,6 @@ class Packed:
         """[N, longest, ...] -> [T, ...]."""
         return x.flatten(0, 1).index_select(0, self._out_of_padded)
 
-    @property
-    def rank(self) -> Tensor:
-        """[N] int64: each packed sentence's place among the caller's numbers of these sentences."""
-        return self.on_device(self.order.argsort().argsort())
-
     def restore(self, x: Tensor) -> Tensor:
         """[N, ...] in packed order -> [N, ...] in the caller's order."""
         return x[moved(self.order.argsort(), x.device)]

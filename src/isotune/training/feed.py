@@ -63,9 +63,10 @@ class Corpus:
                     "then --resume continues from the last checkpoint"
                 ) from error
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
-            batches = encoder.batches(lengths, workers.count)
-            for start in range(0, len(batches), workers.count):
-                at_once = batches[start : start + workers.count]  # a batch for each worker
+            count = workers.processes * workers.threads  # processes have equally many threads
+            batches = encoder.batches(lengths, count)
+            for start in range(0, len(batches), count):
+                at_once = batches[start : start + count]  # a batch for each worker
                 pooled = workers.run([partial(self._pool, encoder, batch) for batch in workers.own(at_once)])
                 counts = [sum(map(len, workers.own(at_once, rank))) for rank in range(workers.processes)]
                 joined = workers.gather(torch.cat([torch.empty(0, shape[1]), *pooled]), counts)

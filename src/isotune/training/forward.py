@@ -194,7 +194,9 @@ class _Row:
                 seed_gpu(encoder.device, *path)
             with torch.no_grad() if backbone else nullcontext():
                 vectors = encoder.pool(part, augmentation, pooling, backbone)
-            return vectors if isinstance(pooling, TokenStates) else vectors[part.rank]
+            if isinstance(pooling, TokenStates):
+                return vectors
+            return vectors[part.on_device(part.order.argsort().argsort())]  # from the caller's order to that of the row
 
         return encode, watchers
 

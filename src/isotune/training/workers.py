@@ -53,11 +53,6 @@ class Workers:
         """Whether this process is the first, which alone writes files."""
         return self.rank == 0
 
-    @property
-    def count(self) -> int:
-        """The number of workers of all processes, which have equally many threads."""
-        return self.processes * self.threads
-
     def shares(self, tokens: int) -> int:
         """How many shares each process makes of a batch of so many tokens: up to one for each thread."""
         return max(1, min(self.threads, tokens // (self.processes * SMALLEST)))
