@@ -90,14 +90,14 @@ class Corpora:
             with self.run.workers.leader_first() if feed.reads else nullcontext():
                 train[name] = store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
+            named = ", ".join(feed.data) or "rows"
             if store.fingerprint.distinct < 2 and not stage.training.as_released.upsample:
                 count = store.fingerprint.sentences
                 content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
-                named = ", ".join(feed.data) or "rows"
                 raise InputError(f"{named}: {content}; training needs different sentences")
             if not stage.training.as_released.upsample and store.is_constant():
                 raise InputError(
-                    f"{', '.join(feed.data) or 'rows'}: all {len(store):,} rows become the same tokens, so there is "
+                    f"{named}: all {len(store):,} rows become the same tokens, so there is "
                     "nothing to learn from them; choose a model whose vocabulary has their words"
                 )
             title = f"stage {number + 1}" if name == ROWS else f"stage {number + 1}, {name}"

@@ -82,10 +82,13 @@ class StepEncoding:
         """The vectors of each view. The embeddings of some views can be watched."""
         encoded: dict[View | VectorView, Tensor] = {}
         taped: list[Encoded] = []
+        groups: dict[tuple[object, ...], list[View]] = {}
         for view in views:
             if isinstance(view, VectorView):
                 (encoded[view],) = self._through_heads([view.vectors])
-        for group in _groups([view for view in views if isinstance(view, View)]):
+            else:
+                groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
+        for group in groups.values():
             kind = group[0]
             vectors, of_group = self._pool(_Row(group), watched)
             if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
@@ -207,13 +210,6 @@ class _Row:
             return pooling
         places = pooling.places - self.tokens.places(part)[:1]
         return TokenStates(places[(places >= 0) & (places < len(part.ids))])
-
-
-def _groups(views: Sequence[View]) -> list[list[View]]:
-    groups: dict[tuple[object, ...], list[View]] = {}
-    for view in views:
-        groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
-    return list(groups.values())
 
 
 def _forward(share: Sequence[Pass]) -> list[Tensor]:
