@@ -7,7 +7,6 @@ term (section 6.1): the likelihood treats the encoder's vectors as data.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from torch import Tensor, nn
 
@@ -61,7 +60,8 @@ class BERTCF(Mirror):
 
     def views(self, batch: Batch) -> Sequence[View]:
         """MirrorBERT's views without heads: the loss applies the heads, to the plain view twice."""
-        return [replace(view, heads=False) for view in super().views(batch)]
+        changed = zip(batch.texts, self.augmentations, strict=True)
+        return [View(text, augmentation, heads=False) for text, augmentation in changed]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""

@@ -16,7 +16,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Borrowed
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Batch, Method
 from isotune.methods.options import MirrorOptions
 from isotune.views.spans import CharacterSpans, TokenSpans
 
@@ -47,10 +47,6 @@ class Mirror(Method):
         """Masks a span of every sentence, as a second text of its row."""
         (sentences,) = batch.texts
         return replace(batch, texts=(sentences, self._masked(sentences, batch)))
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences, and the sentences with masked spans."""
-        return [View(text, augmentation) for text, augmentation in zip(batch.texts, self.augmentations, strict=True)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""
