@@ -24,12 +24,6 @@ SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 
 @pytest.fixture
-def data(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
-    return real_data
-
-
-@pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch, local_hub: LocalHub) -> LocalHub:
     """The hub with "me/toy", a dataset of two splits that is nowhere else."""
     _publish(local_hub, test=4)
@@ -59,13 +53,15 @@ def lines(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", [*SEVEN, "sts17-6", pytest.param("stsb-ja", marks=pytest.mark.slow)])
-def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
+def test_the_splits_are_those_of_the_files(name: str, real_data: Path) -> None:
     assert available(name)
     dataset = DATASETS[name]
     (file,) = {split.file for split in dataset.splits.values()}
     for split, part in dataset.splits.items():
         there = [
-            r for r in lines(data / file) if r["split"] == ("trial" if (name, split) == ("sickr", "dev") else split)
+            r
+            for r in lines(real_data / file)
+            if r["split"] == ("trial" if (name, split) == ("sickr", "dev") else split)
         ]
         there = [r for r in there if dataset.subset in ("", r["subset"])]  # datasets can share a file
         scored = [r for r in there if r["score"]]
@@ -94,14 +90,14 @@ IN_FILES = [name for name in LABELLED if any(split.file for split in DATASETS[na
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in ("nli-sample", "sst2") else ()) for name in IN_FILES]
 )
-def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
+def test_labelled_splits_are_those_of_the_files(name: str, real_data: Path) -> None:
     dataset = DATASETS[name]
     for split, part in dataset.splits.items():
         if not part.file:
             assert not available(f"{name}:{split}")
             continue
         assert available(f"{name}:{split}")
-        there = [r for r in lines(data / part.file) if r["split"] in (part.names_in_file or (split,))]
+        there = [r for r in lines(real_data / part.file) if r["split"] in (part.names_in_file or (split,))]
         there = [r for r in there if dataset.subset in ("", r["subset"])]
         labels = [r.get("label", r.get("entailment", "")) for r in there]
         assert (len(there), len(list(filter(None, labels)))) == (part.rows_in_file, part.gold_count)
@@ -119,13 +115,13 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
             assert list(read(f"{name}:{split}", LabelledSentence)) == expected
 
 
-def test_qqp_sample_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> None:
+def test_qqp_sample_is_in_qqp_10k_and_apart_from_minbert_quora(real_data: Path) -> None:
     both = {row for split in ("dev", "test") for row in read(f"qqp-10k:{split}", LabelledPair)}
     assert set(read("qqp-sample:train", LabelledPair)) < both
     assert not set(read("qqp-sample:train", Pair)) & set(read("minbert-quora:dev", Pair))
 
 
-def test_test_pairs_of_minbert_have_the_scores_of_stsb(data: Path) -> None:
+def test_test_pairs_of_minbert_have_the_scores_of_stsb(real_data: Path) -> None:
     scores: dict[tuple[str, str], list[float]] = {}
     for split in ("train", "dev", "test"):
         for first, second, score in read(f"stsb:{split}", ScoredPair):
@@ -185,18 +181,18 @@ def test_a_dataset_that_is_nowhere_says_what_to_do(toy: LocalHub) -> None:
 
 
 def test_a_dataset_is_available_if_all_its_files_are(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, dataset in DATASETS.items():
         members = [DATASETS[member] for member in dataset.union or (name,)]
         assert available(name) == all(part.file for member in members for part in member.splits.values())
     for name in SEVEN[:-1]:
-        shutil.copytree(data / name, tmp_path / name)
+        shutil.copytree(real_data / name, tmp_path / name)
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
     assert available("sts12")
     assert not available("sickr")
     assert not available("sts-unlabelled")
-    shutil.copytree(data / "minbert", tmp_path / "alone" / "minbert")
+    shutil.copytree(real_data / "minbert", tmp_path / "alone" / "minbert")
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path / "alone"))
     assert has_rows("minbert-sts")
     assert not available("minbert-sts")  # the scores of its test pairs are in stsb

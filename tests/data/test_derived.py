@@ -25,22 +25,14 @@ NLI = [
 ]
 
 
-@pytest.fixture
-def data(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
-
-
 def made(records: Sequence[Mapping[str, object]], row: type[Row], **options: object) -> list[Row]:
     return list(make_rows("nli.tsv", enumerate(records, 2), RowQuery(row, **options)))  # type: ignore[arg-type]
 
 
-def test_pairs_of_inference_are_the_entailed_ones() -> None:
+def test_pairs_of_inference_are_the_entailed_ones_and_triplets_join_hypotheses_in_order() -> None:
     expected = [Pair("p", "e1"), Pair("q", "e"), Pair("p", "e2"), Pair("p", "e3")]
     assert list(read([NLI], Pair)) == expected
     assert list(read([[LabelledPair("a", "b", "-"), *NLI]], Pair)) == expected  # SNLI's label for no consensus
-
-
-def test_triplets_of_inference_join_hypotheses_in_order() -> None:
     assert list(read([NLI], Triplet)) == [Triplet("p", "e1", "c1"), Triplet("q", "e", "c"), Triplet("p", "e2", "c2")]
 
 
@@ -135,7 +127,7 @@ def test_rows_that_can_not_be_made_are_refused(
     assert "\n" not in str(error.value)
 
 
-def test_similar_pairs_of_stsb_are_as_many_as_the_paper_has(data: None) -> None:
+def test_similar_pairs_of_stsb_are_as_many_as_the_paper_has(real_data: Path) -> None:
     """CLSR, section 4.1: 1,406 pairs. So they are of the training split, and those with a score of 4 are in."""
     assert len(list(read("stsb:train", Pair, min_score=4))) == 1406
     assert sum(row.score > 4 for row in read("stsb:train", ScoredPair)) == 1052

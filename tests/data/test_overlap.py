@@ -4,7 +4,6 @@ import unicodedata
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,24 +40,20 @@ def test_what_was_seen_is_counted_set_by_set() -> None:
     assert shared([], Sentence, first=first) == {"first": Shared(0, 4, 0, 3)}
 
 
-def test_every_text_of_a_row_is_looked_at_and_nothing_else() -> None:
+def test_every_text_of_a_row_is_looked_at_and_nothing_else_and_punctuation_is_no_text() -> None:
     first = pairs(("a", "b"), ("label", "b"))
     assert shared([Pair("a", "b")], Pair, first=first)["first"] == Shared(2, 3, 1, 2)
     assert shared([LabelledPair("a", "b", "label")], LabelledPair, first=first)["first"] == Shared(2, 3, 1, 2)
     assert shared([LabelledSentence("a", "label")], LabelledSentence, first=first)["first"] == Shared(1, 3, 0, 2)
-
-
-def test_punctuation_alone_is_no_text() -> None:
     assert shared([Sentence("?!")], Sentence, first=pairs(("...", "a")))["first"] == Shared(0, 1, 0, 1)
 
 
-def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path) -> None:
     """953 rows of its training split are test pairs of STS-B.
 
     They are 947 of the 1,379 test pairs, some of them twice. The sentences of another 24 test pairs are there too,
     swapped or in two rows.
     """
-    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     test = read_scored_pairs("stsb:test")
     official = list(map(Pair, test.sentence1, test.sentence2))
     rows = list(read("minbert-sts:train", Pair))

@@ -25,10 +25,6 @@ from isotune.errors import InputError
 Table = list[dict[str, str]]
 
 
-def write_txt(rows: Table) -> bytes:
-    return "".join(f"{row['sentence']}\n" for row in rows).encode()
-
-
 def write_tsv(rows: Table) -> bytes:
     lines = [list(rows[0]), *(row.values() for row in rows)]
     return "".join("\t".join(line) + "\n" for line in lines).encode()
@@ -42,10 +38,6 @@ def write_csv(rows: Table) -> bytes:
     return file.getvalue().encode()
 
 
-def write_jsonl(rows: Table) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
 def write_parquet(rows: Table) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), file)
@@ -55,10 +47,10 @@ def write_parquet(rows: Table) -> bytes:
 TABLES: dict[str, Callable[[Table], bytes]] = {
     "tsv": write_tsv,
     "csv": write_csv,
-    "jsonl": write_jsonl,
+    "jsonl": lambda rows: "".join(json.dumps(row) + "\n" for row in rows).encode(),
     "parquet": write_parquet,
 }
-FORMATS = {"txt": write_txt, **TABLES}
+FORMATS = {"txt": lambda rows: "".join(f"{row['sentence']}\n" for row in rows).encode(), **TABLES}
 
 # Anything but what ends a line or a field; U+2028, U+0085 and quotes are text.
 sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0")).filter(str.strip)
@@ -173,20 +165,19 @@ def test_tables_and_dicts_are_rows(table: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "column", [pd.Series(["a", "b"]), np.array(["a", "b"]), datasets.Dataset.from_dict({"t": ["a", "b"]})["t"]]
+    "column",
+    [
+        *(pd.Series(["a", "b"]), np.array(["a", "b"]), datasets.Dataset.from_dict({"t": ["a", "b"]})["t"]),
+        *(pd.DataFrame({"text": ["a", missing, "b"]}) for missing in (None, float("nan"), pd.NA)),
+    ],
 )
-def test_a_column_is_a_list_of_sentences(column: Any) -> None:
+def test_a_column_is_a_list_of_sentences_and_missing_texts_are_left_out_as_in_a_file(column: Any) -> None:
     assert list(read([column], Sentence)) == [Sentence("a"), Sentence("b")]
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame(CELLS), datasets.Dataset.from_dict(CELLS)])
 def test_a_table_needs_no_list_around_it(table: Any) -> None:
     assert [row.sentence for row in read(table, Sentence, {"sentence": "label"})] == ["x", "y"]
-
-
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
-def test_a_missing_text_in_a_table_is_left_out_as_in_a_file(missing: Any) -> None:
-    assert list(read(pd.DataFrame({"text": ["a", missing, "b"]}), Sentence)) == [Sentence("a"), Sentence("b")]
 
 
 def test_a_column_of_several_kinds_is_refused() -> None:
