@@ -39,7 +39,7 @@ def compared() -> Comparison:
     return compare(encoders, ["stsb-open", "geometry:stsb-open:dev"])
 
 
-def test_differences_are_those_of_the_scores_and_lie_in_their_intervals(compared: Comparison) -> None:
+def test_differences_are_those_of_the_scores_and_what_the_pairs_cannot_tell_apart_is_tied(compared: Comparison) -> None:
     scores = {each.encoder: each.scores()["stsb-open"] for each in compared.evaluations}
     assert scores == {
         name: evaluate(Noisy(x), "stsb-open").scores()["stsb-open"]
@@ -54,9 +54,6 @@ def test_differences_are_those_of_the_scores_and_lie_in_their_intervals(compared
         assert each.score == "stsb-open"
         assert each.difference == scores[each.encoder] - scores[each.against]
         assert each.low <= each.difference <= each.high
-
-
-def test_encoders_that_the_pairs_cannot_tell_apart_share_a_rank(compared: Comparison) -> None:
     assert [each.tied for each in compared.differences] == [False, True, False]
     assert compared.ranks("stsb-open") == {"words": 1, "loud": 3, "faint": 1}
 

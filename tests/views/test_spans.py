@@ -64,10 +64,14 @@ def test_short_sentences_stay_whole(tokenizer: PreTrainedTokenizerBase) -> None:
         assert CharacterSpans(tokenizer, length)(texts, Generator()) == texts
 
 
-def test_the_mask_is_the_tokenizers_own(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_the_mask_is_the_tokenizers_own_and_one_is_needed(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.mask_token = "<mask>"
     (masked,) = CharacterSpans(tokenizer, 5)(["a" * SHORTEST], Generator())
     assert " <mask> " in masked
+    tokenizer.mask_token = None
+    for make in (lambda: CharacterSpans(tokenizer, 5), lambda: TokenSpans(tokenizer, 0.3, 5)):
+        with pytest.raises(InputError, match="tokenizer has no mask token"):
+            make()
 
 
 def test_tokens_lengths_are_geometric_with_a_hard_cap(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -104,10 +108,3 @@ def test_special_tokens_within_a_sentence_are_left_out(tokenizer: PreTrainedToke
     places = {tuple((ids == MASK).nonzero().squeeze(1).tolist()) for ids in masked.ids.view(200, 7)}
     assert places == {(1, 4), (4, 5)}
     assert torch.equal(TokenSpans(tokenizer, 0.3, 0)(tokens, Generator()).ids, tokens.ids)
-
-
-def test_a_tokenizer_without_a_mask_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
-    tokenizer.mask_token = None
-    for make in (lambda: CharacterSpans(tokenizer, 5), lambda: TokenSpans(tokenizer, 0.3, 5)):
-        with pytest.raises(InputError, match="tokenizer has no mask token"):
-            make()
