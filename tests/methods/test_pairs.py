@@ -27,8 +27,7 @@ def test_rows_that_share_a_text_or_a_paragraph_belong_together() -> None:
     assert related(Batch(sentences=(list("abcde"), list("fghij")), targets=numbers)) == [(0, 3)]
 
 
-def test_each_text_is_read_under_the_prompt_of_its_role(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_each_text_is_read_under_the_prompt_of_its_role(encoder: Encoder) -> None:
     encoder.settings = {"prompts": {"query": "a dog ", "document": "a cat "}}
     for method, prompts in ((Pairs, ("a dog ", "a cat ")), (Neighbours, ("a cat ", "a cat "))):
         columns = method(PairsOptions(), encoder).tokenize(encoder, [["a man"], ["a woman"]], 16).columns
@@ -36,8 +35,7 @@ def test_each_text_is_read_under_the_prompt_of_its_role(tiny_model: Path) -> Non
         assert list(columns) == [encoder.tokenize([text], prompt=prompt) for prompt, text in texts]
 
 
-def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(encoder: Encoder) -> None:
     method = Pairs(PairsOptions(negatives=True), encoder)
     assert method.feeds()["rows"].rows is Triplet
     assert len(method.tokenize(encoder, [["a man"], ["a woman"], ["a dog"]], 16).columns) == 3
@@ -45,7 +43,7 @@ def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(tiny_
     assert related(batch) == [(1, 2)]
 
 
-def test_crops_are_two_passages_without_a_common_sentence(tiny_model: Path) -> None:
+def test_crops_are_two_passages_without_a_common_sentence(encoder: Encoder) -> None:
     order = ["A man.", "A woman.", "A dog.", "A cat.", "A bird."]
     text = " ".join(order)
     generator = torch.Generator().manual_seed(0)
@@ -57,7 +55,6 @@ def test_crops_are_two_passages_without_a_common_sentence(tiny_model: Path) -> N
     }
     assert two_passages(["One."], generator) == (["One."], ["One."])
 
-    encoder = Encoder.load(tiny_model)
     encoder.settings = {"prompts": {"document": "a cat "}}
     crops = Crops(NeighboursOptions(), encoder)
     batch = crops.draw(Batch(sentences=([text, text],), max_length=6, generator=generator))

@@ -107,6 +107,8 @@ def test_damaged_weights_are_refused(module: str, key: str, value: object, messa
 def test_another_pooling_has_no_weights(made: Path, sentences: list[str], tmp_path: Path) -> None:
     later = run(made, tmp_path / "sncse", method="sncse", parser="words", steps=1, batch_size=8)
     assert Encoder.load(later).token_weights is None
+    assert Encoder.load(later).pooling.mode == "mask"  # of the prompts that SNCSE adds
+    assert (tmp_path / ".isotune" / "negations.sqlite").exists()
     encoder = Encoder.load(made)
     encoder.pooling = Pooling("max")
     assert reopened(encoder, tmp_path / "max", sentences).fingerprint() == encoder.fingerprint()

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 
 from isotune.data.packed import pack
 from isotune.data.rows import Sentence, Triplet
@@ -13,8 +12,7 @@ from isotune.errors import InputError
 from isotune.methods.method import Batch
 from isotune.methods.options import SNCSEOptions
 from isotune.methods.sncse import ANCHOR, SNCSE
-from isotune.training import train
-from tests.conftest import attached, encode_views
+from tests.conftest import attached, encode_views, reopened
 from tests.reference import losses
 
 
@@ -73,8 +71,7 @@ def test_the_prompts_are_the_authors() -> None:
 def test_with_prompts_the_encoder_keeps_the_anchors(encoder: Encoder, sentences: list[str], tmp_path: Path) -> None:
     attached(SNCSE(SNCSEOptions(parser="words"), encoder), encoder)
     assert (encoder.prompt, encoder.pooling.mode) == (ANCHOR, "mask")
-    encoder.save(tmp_path / "saved")
-    again = Encoder.load(tmp_path / "saved")
+    again = reopened(encoder, tmp_path / "saved", sentences)
     SNCSE(SNCSEOptions(parser="words"), again)  # it may be trained on
     assert again.tokenize(sentences) == encoder.tokenize(sentences)
 
@@ -127,15 +124,3 @@ class Fails:
 def test_alpha_is_not_above_beta() -> None:
     with pytest.raises(ValueError, match=r"alpha 0.4 is above beta 0.3"):
         SNCSEOptions(alpha=0.4)
-
-
-def test_a_run_leaves_an_encoder_for_plain_sentence_transformers(
-    tiny_model: Path, text: Path, pairs: Path, sentences: list[str], tmp_path: Path
-) -> None:
-    options = {"model": str(tiny_model), "dev": str(pairs), "tasks": [str(pairs)], "batch_size": 8, "steps": 3}
-    result = train(text, out=tmp_path / "run", method="sncse", quiet=True, max_length=32, parser="words", **options)
-    encoder = Encoder.load(result.encoder)
-    assert (encoder.prompt, encoder.pooling.mode) == (ANCHOR, "mask")
-    assert (tmp_path / ".isotune" / "negations.sqlite").exists()
-    theirs = SentenceTransformer(str(result.encoder)).encode(sentences)
-    torch.testing.assert_close(torch.tensor(theirs), torch.tensor(encoder.encode(sentences)), rtol=0, atol=1e-5)
