@@ -36,7 +36,7 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 @pages
 def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
-    for link in LINK.findall(_without_code(page.read_text("utf-8"))):
+    for link in LINK.findall(CODE_SPAN.sub("", INDENTED_BLOCK.sub("", FENCE.sub("", page.read_text("utf-8"))))):
         if "://" in link:
             continue
         name, _, anchor = link.partition("#")
@@ -142,10 +142,6 @@ def flags() -> Callable[..., set[str]]:
         return {flag for group in FLAG_OF_HELP.findall(help_text.getvalue()) for flag in group.split()}
 
     return of
-
-
-def _without_code(text: str) -> str:
-    return CODE_SPAN.sub("", INDENTED_BLOCK.sub("", FENCE.sub("", text)))
 
 
 def _blocks(text: str) -> list[str]:

@@ -167,12 +167,8 @@ def test_the_key_depends_on_the_run_that_a_run_starts_from() -> None:
 TUNED = {"name": "tuned", "method": "simcse", "data": ["none.txt"], "options": {"dev": "none", "steps": 1}}
 
 
-def study_of(*arms: dict[str, Any], **more: Any) -> Study:
-    return Study.from_table({"title": "t", "model": "some/model", "scores": ["dev"], "arms": list(arms), **more})
-
-
 def test_the_data_and_models_of_a_study() -> None:
-    arms = {"name": "as it is", "options": {"pooling": "cls"}}, TUNED
-    study = study_of(*arms, seeds=[0, 1, 2], tasks=["stsb-open", "geometry:none.tsv"])
+    table = {"title": "t", "model": "some/model", "scores": ["dev"], "arms": [MODEL, TUNED], "seeds": [0, 1, 2]}
+    study = Study.from_table({**table, "tasks": ["stsb-open", "geometry:none.tsv"]})
     assert needs(study) == (["stsb-open:test", "none.tsv", "none.txt"], ["some/model"])
     assert needs(study, "other/model")[1] == ["other/model"]

@@ -24,10 +24,6 @@ def results(study: Study, **values: dict[str, float]) -> Results:
     )
 
 
-def of_arms(*arms: dict[str, object], **more: object) -> Study:
-    return Study.from_table({"title": "t", "paper": "p", "scores": ["dev"], "arms": list(arms), **more})
-
-
 def test_given_options_replace_those_of_arms() -> None:
     study = read_study("self-guided/table5")
     changed = changed_study(study, (5,), {"temperature": 0.05, "steps": 3})
@@ -66,14 +62,11 @@ def test_another_model_is_told() -> None:
 
 
 def test_published_stands_below_measured(tmp_path: Path) -> None:
-    study = of_arms(
-        {"name": "a", "method": "simcse", "data": ["x"]},
-        {"name": "b", "method": "simcse", "data": ["x"]},
-        published=[
-            {"arm": "a", "scores": {"dev": 70.5}, "deviation": {"dev": 0.25}},
-            {"arm": "another paper's", "scores": {"dev": 60}},
-        ],
-    )
+    arms = [{"name": name, "method": "simcse", "data": ["x"]} for name in "ab"]
+    published = [{"arm": "a", "scores": {"dev": 70.5}, "deviation": {"dev": 0.25}}]
+    published.append({"arm": "another paper's", "scores": {"dev": 60}})
+    table = {"title": "t", "paper": "p", "scores": ["dev"], "arms": arms, "published": published}
+    study = Study.from_table(table)
     made = results(study, a={"dev": 0.5}, b={})
     again = made.runs[0].model_copy(update={"seed": 1, "values": {"dev": 0.52}})
     (tmp_path / "p" / "t").mkdir(parents=True)
