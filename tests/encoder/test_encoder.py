@@ -36,8 +36,7 @@ def test_a_saved_encoder_gives_the_same_vectors_here_and_in_sentence_transformer
     reopened(Encoder.load(tiny_model, **options), tmp_path / "saved", sentences)
 
 
-def test_heads_and_max_length_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_heads_and_max_length_are_kept(encoder: Encoder, sentences: list[str], tmp_path: Path) -> None:
     heads = [Dense(32, 16), Dense(16, 8, bias=False, activation="Identity"), Normalize()]
     encoder = Encoder(encoder.backbone, encoder.pooling, heads, encoder.tokenizer, max_length=6).eval()
     loaded = reopened(encoder, tmp_path / "saved", sentences)
@@ -45,8 +44,7 @@ def test_heads_and_max_length_are_kept(tiny_model: Path, sentences: list[str], t
 
 
 @torch.no_grad()
-def test_pool_gives_the_vectors_that_the_heads_get(tiny_model: Path, sentences: list[str]) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_pool_gives_the_vectors_that_the_heads_get(encoder: Encoder, sentences: list[str]) -> None:
     tokens = pack(encoder.tokenize(sentences))
     states = encoder.backbone(tokens, layers=range(4))
     mean = Pooling("mean", (1,))
@@ -110,15 +108,13 @@ def test_the_prompts_of_roles_decide_the_fingerprint_and_give_way(with_roles: Pa
     assert encoder.roles == {"query": "", "document": "a cat "}
 
 
-def test_using_a_tokenizer_does_not_change_its_saved_form(tiny_model: Path, tmp_path: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_using_a_tokenizer_does_not_change_its_saved_form(encoder: Encoder, tmp_path: Path) -> None:
     encoder.tokenize(["a dog"] * 3, max_length=4)
     encoder.save(tmp_path / "saved")
     assert json.loads((tmp_path / "saved" / "tokenizer.json").read_text())["truncation"] is None
 
 
-def test_heads_have_to_fit_and_no_folder_is_overwritten(tiny_model: Path, tmp_path: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_heads_have_to_fit_and_no_folder_is_overwritten(encoder: Encoder, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a Dense head takes 16 features and gets 32"):
         Encoder(encoder.backbone, encoder.pooling, [Dense(16, 8)], encoder.tokenizer, 32)
     for activation in ("", "ReLU", "acme.nn.Tanh", "torch.nn.Linear"):  # which sentence-transformers reads as others

@@ -80,8 +80,7 @@ def test_an_encoder_keeps_its_head_in_its_folder(tiny_model: Path, tmp_path: Pat
     assert torch.equal(model.cls(states), expected)
 
 
-def test_a_copied_encoder_has_a_copied_head(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_a_copied_encoder_has_a_copied_head(encoder: Encoder) -> None:
     encoder.language_head = LanguageHead(encoder.backbone.model)
     other = copy.deepcopy(encoder)
     assert other.language_head is not None

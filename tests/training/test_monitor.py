@@ -1,7 +1,6 @@
 """The monitor: which sentences it encodes, and what it measures."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,8 +25,7 @@ def test_a_large_corpus_is_sampled_evenly_and_first_texts_are_encoded(monkeypatc
     assert sentences.restore(sentences.ids[:, None])[:, 0].tolist() == [1, 26, 51, 76, 101]
 
 
-def test_the_same_encoder_measures_the_same(tiny_model: Path, sentences: list[str]) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_the_same_encoder_measures_the_same(encoder: Encoder, sentences: list[str]) -> None:
     rows = [Sentence(sentence) for sentence in sentences]
     built = TokenStore.build(iter(rows), Sentence, lambda columns: Tokenized([encoder.tokenize(columns[0])]), 32)
     monitor = Monitor(built)

@@ -1,6 +1,5 @@
 """The optimiser: its updates, the schedule, and a state that comes back."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,7 @@ def make(**options: Any) -> tuple[nn.Linear, nn.Embedding, Optimizer]:
     return block, embedding, Optimizer([*block.parameters(), *embedding.parameters()], given)
 
 
-def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(encoder: Encoder) -> None:
     method = METHODS["consert"](OPTIONS["consert"](), encoder)
     trained = _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=1)).parameters
     assert list(map(id, trained)) == list(map(id, encoder.backbone.blocks[1:].parameters()))

@@ -111,9 +111,8 @@ def test_too_few_features_are_refused() -> None:
 
 @pytest.mark.parametrize(("mixing", "levels"), [("reversal", 3), ("lu", 1)])
 def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
-    mixing: Mixing, levels: int, tiny_model: Path, sentences: list[str], tmp_path: Path
+    mixing: Mixing, levels: int, encoder: Encoder, sentences: list[str], tmp_path: Path
 ) -> None:
-    encoder = Encoder.load(tiny_model)
     plain = encoder.encode(sentences)
     encoder.heads.append(trained(torch.from_numpy(plain), mixing, levels, 3))
     vectors = reopened(encoder, tmp_path / "saved", sentences, trust_remote_code=True).encode(sentences)
