@@ -70,10 +70,6 @@ def read_cache(folder: Path) -> object:
     return list(TextCache(folder / "cache.sqlite", {"kind": "upper"}).get_or_make(TEXTS, upper, 10))
 
 
-def write_metrics(folder: Path, _: Path) -> None:
-    (folder / "metrics.jsonl").write_text(METRICS)
-
-
 def read_metrics(folder: Path) -> object:
     with Recorder(folder, len(METRICS), quiet=True):  # as a resumed run does
         (folder / "train.log").unlink()
@@ -96,7 +92,7 @@ KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]
     "checkpoint": (write_checkpoint, read_checkpoint),
     "recipe": (write_recipe, started_recipe),
     "encoder": (write_encoder, read_encoder),
-    "metrics": (write_metrics, read_metrics),
+    "metrics": (lambda folder, _: (folder / "metrics.jsonl").write_text(METRICS), read_metrics),
     "records of a run": (write_records, read_records_of_run),
     "cache": (lambda folder, _: read_cache(folder), read_cache),
 }

@@ -91,11 +91,6 @@ def _hangs(*_: object) -> None:
     raise AssertionError(f"an input took more than {SECONDS} seconds of processor time")
 
 
-def use_rows(path: Path, kind: int) -> None:
-    for _ in read(path, KINDS[kind % len(KINDS)]):
-        pass
-
-
 def use_recipe(table: Mapping[str, Any]) -> None:
     plan = Recipe.from_table(table)
     plan.table()
@@ -230,7 +225,8 @@ def test_files_of_rows(count: int, tmp_path: Path) -> None:
     def use(file: tuple[str, bytes, int]) -> None:
         path = tmp_path / f"rows{file[0]}"
         path.write_bytes(file[1])
-        use_rows(path, file[2])
+        for _ in read(path, KINDS[file[2] % len(KINDS)]):
+            pass
 
     try_all("files of rows", count, files_of_rows(), use, 0.02)
 
@@ -272,8 +268,7 @@ def test_archives(count: int, tmp_path: Path) -> None:
 
 
 @thorough(150, 0.5)
-def test_texts(count: int, tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
+def test_texts(count: int, encoder: Encoder) -> None:
     words = st.text(max_size=20) | st.sampled_from(["a dog", "\0", "\ufeff", "\u2028", "e" + "\u0301" * 500, "x" * 999])
 
     def use(texts: list[str]) -> None:
