@@ -18,7 +18,7 @@ import pytest
 
 from isotune import Encoder, train
 from isotune.data import DATASETS, read, read_scored_pairs
-from isotune.data.catalogue import Dataset, Split
+from isotune.data.catalogue import Split
 from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
 from isotune.encoder import finished
@@ -43,18 +43,14 @@ def _no_local_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetc
 def sized(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Has the catalogue expect the tiny copies' numbers of rows."""
 
-    def expect(name: str, **counts: int) -> None:
+    def expect(source: str, count: int) -> None:
+        name, _, split = source.partition(":")
         dataset = DATASETS[name]
-        splits = {
-            split: replace(dataset.splits[split], row_count=count, gold_count=count) for split, count in counts.items()
-        }
-        monkeypatch.setitem(_catalogue(), name, replace(dataset, splits=MappingProxyType({**dataset.splits, **splits})))
+        changed = replace(dataset.splits[split], row_count=count, gold_count=count)
+        splits = MappingProxyType({**dataset.splits, split: changed})
+        monkeypatch.setitem(DATASETS._entries, name, replace(dataset, splits=splits))
 
     return expect
-
-
-def _catalogue() -> dict[str, Dataset]:
-    return DATASETS._entries  # type: ignore[return-value]
 
 
 # ---------------------------------------------------------------------------------------------------------- data
@@ -76,11 +72,10 @@ def test_scored_pairs_from_their_public_source(published: LocalHub, sized: Calla
         ("sts17-6:test", 12, 0),
         ("stsb-de:dev", 12, 24),
     ]:
-        name, _, split = source.partition(":")
-        sized(name, **{split: count})
+        sized(source, count)
         pairs = read_scored_pairs(source)
         assert (len(pairs.scores), pairs.sentence1[0]) == (count, sentence(first)), source
-        assert len(set(pairs.subsets)) == (5 if name in ("sts12", "sts15") else 1), source
+        assert len(set(pairs.subsets)) == (5 if source in ("sts12:test", "sts15:test") else 1), source
 
 
 def test_labelled_rows_from_their_public_source(published: LocalHub, sized: Callable[..., None]) -> None:
@@ -105,8 +100,7 @@ def test_labelled_rows_from_their_public_source(published: LocalHub, sized: Call
         "trec:test": (12, {f"{kind}:other" for kind in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")}),
     }
     for source, (count, labels) in {**of_pairs, **of_sentences}.items():
-        name, _, split = source.partition(":")
-        sized(name, **{split: count})
+        sized(source, count)
         row_type: type[Any] = LabelledPair if source in of_pairs else LabelledSentence
         rows = list(read(source, row_type))
         assert (len(rows), {row.label for row in rows}) == (count, labels), source
@@ -121,14 +115,13 @@ def test_text_from_its_public_source(published: LocalHub, sized: Callable[..., N
         ("snli:train", Triplet, 6),
     ]
     for source, row_type, count in rows_of:
-        name, _, split = source.partition(":")
-        sized(name, **{split: {"all-nli": 24, "snli": 18}.get(name, count)})
+        sized(source, {"all-nli:train": 24, "snli:train": 18}.get(source, count))
         assert len(list(read(source, row_type))) == count, source
 
 
 def test_a_changed_schema_is_refused(published: LocalHub, sized: Callable[..., None]) -> None:
     published.add("stanfordnlp/snli", {"test.jsonl": '{"first": "a", "second": "b", "gold": 1}\n'}, kind="dataset")
-    sized("snli", test=1)
+    sized("snli:test", 1)
     with pytest.raises(InputError, match="sentence1"):
         list(read("snli:test", LabelledPair))
 
@@ -136,14 +129,14 @@ def test_a_changed_schema_is_refused(published: LocalHub, sized: Callable[..., N
 def test_pairs_without_a_label_have_that_of_another_dataset(
     published: LocalHub, sized: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sized("quora", train=24)
+    sized("quora:train", 24)
     expected = list(read("quora:train", LabelledPair))[5:9]
     lines = ["sentence1\tsentence2", "no such pair\tin quora", *(f"{a.upper()}\t{b}" for a, b, _ in expected)]
     content = "\n".join(lines).encode()
     part = Split("test.tsv", hashlib.sha256(content).hexdigest(), row_count=5, gold_count=-1, rows_in_file=5)
     (tmp_path / "test.tsv").write_bytes(content)
     small = replace(DATASETS["minbert-quora-test"], splits=MappingProxyType({"test": part}))
-    monkeypatch.setitem(_catalogue(), "minbert-quora-test", small)
+    monkeypatch.setitem(DATASETS._entries, "minbert-quora-test", small)
     assert [row.label for row in read("minbert-quora-test:test", LabelledPair)] == [row.label for row in expected]
     assert len(list(read("minbert-quora-test:test", Sentence))) == 10
 
