@@ -84,28 +84,21 @@ def test_rankings_are_fused_by_their_reciprocal_ranks() -> None:
 
 
 def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
-    index: Index, documents: list[Document]
+    index: Index, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = index.store.table.version
+    encoded: list[str] = []
+    tokenize, version = index.encoder.tokenize, index.store.table.version  # type: ignore[attr-defined]
+    monkeypatch.setattr(index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1])
     assert index.add(documents) == Changes(0, 0, 60)
     assert index.store.table.version == version
     changed = [documents[0]._replace(text="a cat"), documents[1]._replace(columns={"lang": "fr", "year": 2000})]
     assert index.add([*changed, *documents[2:5], Document("new", "a man")]) == Changes(1, 2, 3)
+    assert sorted(encoded) == sorted([documents[1].text, "a cat", "a man"])
     assert len(index) == 61
     rows = index.store.first(5, "id IN ('d0', 'new')")
     assert {row["id"]: row["text"] for row in rows} == {"d0": "a cat", "new": "a man"}
     assert index.search("a man", 1)[0].columns == {"lang": None, "year": None}
     assert index.search(documents[1].text, 1)[0].columns["lang"] == "fr"
-
-
-def test_only_changed_documents_are_encoded(
-    index: Index, documents: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoded: list[str] = []
-    tokenize = index.encoder.tokenize  # type: ignore[attr-defined]
-    monkeypatch.setattr(index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1])
-    index.add([*documents, Document("new", "a man")])
-    assert encoded == ["a man"]
 
 
 @pytest.mark.parametrize("as_rows", [list, iter, pa.Table.from_pylist, pd.DataFrame])

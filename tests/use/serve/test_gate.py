@@ -45,12 +45,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return event
 
 
-def answer(server: Running, *parts: bytes, wait: float = 0) -> tuple[int, dict[str, str]]:
-    """Sends bytes, with a pause after each part, and returns the status and the error."""
+def answer(server: Running, request: bytes) -> tuple[int, dict[str, str]]:
+    """Sends bytes, and returns the status and the error."""
     with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
-        for part in parts:
-            connection.sendall(part)
-            time.sleep(wait)
+        connection.sendall(request)
         received = b""
         while part := connection.recv(65536):
             received += part
