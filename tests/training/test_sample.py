@@ -21,6 +21,8 @@ def test_a_sample_is_of_the_rows_in_their_order_and_follows_from_the_seed() -> N
     assert kept == _sample(iter(ROWS), 7, 1)
     assert kept != _sample(ROWS, 7, 2)
     assert _sample(ROWS, 20, 1) == ROWS
+    with pytest.raises(InputError, match=r"sample 21 is more than the data has \(20 rows\); give 20 or less"):
+        _sample(ROWS, 21, 0)
 
 
 def test_a_sample_is_repeated_to_about_the_size_of_the_data() -> None:
@@ -33,11 +35,6 @@ def test_each_row_is_as_likely_as_any_other() -> None:
     counts = Counter(row for seed in range(4000) for row in _sample(ROWS, 5, seed))
     expected, deviation = 4000 * 5 / 20, (4000 * 0.25 * 0.75) ** 0.5
     assert all(abs(counts[row] - expected) < 4.5 * deviation for row in ROWS)
-
-
-def test_more_than_there_is_is_refused() -> None:
-    with pytest.raises(InputError, match=r"sample 21 is more than the data has \(20 rows\); give 20 or less"):
-        _sample(ROWS, 21, 0)
 
 
 def test_a_run_trains_on_the_sample(train: Train) -> None:
