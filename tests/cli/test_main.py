@@ -87,6 +87,7 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["trian"], "unknown command 'trian': did you mean 'train'? Known: analyse, datasets"),
         (["--hlep"], "unknown command '--hlep'. Known: analyse"),
         (["train", "--temprature", "1"], "Unknown option: --temprature. Did you mean --temperature?"),
+        (["train", "--resume"], "--resume needs --out"),
         (["train", "--no-resume"], "Did you mean --resume? See isotune train --help"),
         (["train", "--no-whole-epochs"], "--no-whole-epochs is no flag: whole_epochs stands in a recipe's file"),
         (["train", "--spans", "tokens"], "--spans is an option of another method: --method "),

@@ -20,19 +20,16 @@ def test_metrics_of_classes_equal_their_definitions() -> None:
     assert measure("matthews", targets, predictions) == pytest.approx(reference.matthews(TARGETS, PREDICTIONS))
 
 
-def test_pearson_sees_the_values_and_spearman_the_order() -> None:
+def test_pearson_sees_the_values_and_spearman_the_order_and_equal_targets_are_refused() -> None:
     scores = np.arange(6.0)
     assert measure("pearson", scores, 3 - 2 * scores) == pytest.approx(-1)
     assert measure("spearman", scores, np.exp(scores)) == pytest.approx(1)
     assert measure("pearson", scores, np.exp(scores)) < 0.9
+    with pytest.raises(InputError, match="all 3 scores are equal"):
+        measure("pearson", np.ones(3), np.arange(3.0))
 
 
 @pytest.mark.parametrize("metric", ["f1", "matthews", "pearson", "spearman"])
 def test_a_prediction_that_never_varies_scores_0(metric: str) -> None:
     assert measure(metric, np.array(TARGETS), np.zeros(10)) == 0
     assert math.isfinite(measure(metric, np.array(TARGETS), np.ones(10)))
-
-
-def test_equal_targets_are_refused() -> None:
-    with pytest.raises(InputError, match="all 3 scores are equal"):
-        measure("pearson", np.ones(3), np.arange(3.0))

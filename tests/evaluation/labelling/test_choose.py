@@ -15,13 +15,10 @@ def pairs_of(n: int) -> NDArray[np.int64]:
     return np.arange(2 * n).reshape(n, 2)
 
 
-def test_chosen_pairs_cover_the_range_of_cosines_evenly() -> None:
+def test_chosen_pairs_cover_the_range_of_cosines_evenly_and_the_first_of_them_are_spread_too() -> None:
     cosines = np.linspace(-1, 1, 1001)[None] ** 3  # most of them near 0
     chosen = choose(cosines, pairs_of(1001), 10, np.random.default_rng(0))
     assert sorted(((cosines[0, chosen] + 1) / 0.2).clip(max=9.9).astype(int)) == list(range(10))
-
-
-def test_the_first_of_the_chosen_are_spread_too() -> None:
     cosines = np.linspace(0, 1, 1000)[None]
     first = choose(cosines, pairs_of(1000), 40, np.random.default_rng(0))[:10]
     assert np.ptp(cosines[0, first]) > 0.5
@@ -34,20 +31,14 @@ def test_of_similar_pairs_the_one_on_which_encoders_disagree_is_chosen() -> None
     assert sorted(choose(cosines, pairs_of(20), 4, np.random.default_rng(0))) == disputed
 
 
-def test_no_sentence_is_asked_for_twice() -> None:
+def test_no_sentence_is_asked_for_twice_and_neighbours_are_among_the_chosen() -> None:
     pairs = choose_pairs([str(angle) for angle in range(0, 180, 5)], [Angles()], 12)
     assert len(pairs) == 12
     assert len({sentence for pair in pairs for sentence in pair}) == 24
-
-
-def test_neighbours_are_among_the_chosen() -> None:
     angles = [*range(0, 360, 40), *range(1, 360, 40)]  # each has one neighbour, one degree away
     pairs = choose_pairs([str(angle) for angle in angles], [Angles()], 3)
     assert 1 in [abs(float(first) - float(second)) for first, second in pairs]
-
-
-def test_repeats_and_lonely_sentences_give_no_pair() -> None:
-    assert choose_pairs(["1", "1"], [Angles()], 3) == []
+    assert choose_pairs(["1", "1"], [Angles()], 3) == []  # repeats and lonely sentences give no pair
 
 
 def test_an_encoder_is_surely_best_only_where_chance_is_excluded() -> None:
