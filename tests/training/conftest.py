@@ -3,12 +3,13 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 import torch
 from safetensors.torch import load_file
 
@@ -51,9 +52,16 @@ def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def train(short: dict[str, Any], tmp_path: Path) -> Train:
-    """Runs `isotune.train` with these, and with what is given over them; None takes one away."""
+    """Runs `isotune.train` with these, and with what is given over them; None takes one away.
 
-    def run(name: str = "run", **options: Any) -> Result:
+    Stages make a recipe, in place of the method.
+    """
+
+    def run(name: str = "run", stages: Sequence[Mapping[str, Any]] = (), **options: Any) -> Result:
+        if stages:
+            recipe = tmp_path / "stages.toml"
+            recipe.write_text(tomli_w.dumps({"stages": stages}))
+            options = {"recipe": recipe, "method": None, **options}
         given = {**short, "out": tmp_path / name, **options}
         return isotune.train(**{key: value for key, value in given.items() if value is not None})
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tomli_w
 import torch
 from safetensors.torch import save_file
 
@@ -262,38 +261,31 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: 
     assert "{}: {:.2f} -> {:.2f} (".format(pairs, *scores) in (result.folder / "train.log").read_text()
 
 
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "batch larger than the data": ({"batch_size": 61}, "batch size 61 is larger than the data"),
-    "a prompt of other bytes": ({"prompt": "\udcff"}, "a prompt, name or file name has bytes that are not UTF-8"),
-    "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
-    "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
-    "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
-    "a layer too many to score": ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
-    "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
-    "dropout of cached vectors": (
-        {"method": "flow", "model_dropout": 0.1},
-        "leave model_dropout at 0, or .*--no-c",
-    ),
-    "attention dropout of them": (
-        {"method": "flow", "attention_dropout": 0.1},
-        "leave attention_dropout at 0, or .*--no-c",
-    ),
-    "heads dropped where they always are": (
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"batch_size": 61}, "batch size 61 is larger than the data"),
+    ({"prompt": "\udcff"}, "a prompt, name or file name has bytes that are not UTF-8"),
+    ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
+    ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
+    ({"layers": (9,)}, "pooling layer 9"),
+    ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
+    ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
+    ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*--no-c"),
+    ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*--no-c"),
+    (
         {"method": "whitening", "as_released": {"head_dropout": 0.1}},
         "head_dropout: method whitening computes .* without dropout; leave as_released.head_dropout at 0",
     ),
-    "every sentence unknown": (
+    (
         {"sources": (), "rows": [f"{chr(0x4E00 + i)} {chr(0x4F00 + i)}" for i in range(20)]},
         "rows: all 20 rows become the same tokens",
     ),
-    "every sentence the same": ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
-    "both kinds of source": ({"rows": ["a dog"]}, "sources and rows are both given"),
-}
+    ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
+    ({"rows": ["a dog"]}, "sources and rows are both given"),
+]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_in_one_line(train: Train, name: str, tmp_path: Path) -> None:
-    options, message = BAD[name]
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_input_is_refused_in_one_line(train: Train, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message) as caught:
         train(**options)
     assert "\n" not in str(caught.value)
@@ -304,10 +296,8 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     train: Train, text: Path, pairs: Path, tmp_path: Path
 ) -> None:
     def refused(stages: Sequence[Mapping[str, Any]], **options: Any) -> str:
-        recipe = tmp_path / "stages.toml"
-        recipe.write_text(tomli_w.dumps({"stages": stages}))
         with pytest.raises(InputError) as caught:
-            train(recipe=recipe, method=None, **options)
+            train(stages=stages, **options)
         assert not (tmp_path / "run").exists()
         return str(caught.value)
 
@@ -341,12 +331,10 @@ def test_a_run_drops_attention_weights_at_the_rate_that_is_given(train: Train) -
     assert [log in (run.folder / "train.log").read_text() for run in (plain, asked)] == [False, True]
 
 
-def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "stages.toml"
+def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path) -> None:
     stages = [{"method": "simcse"}, {"method": "simcse", "data": [str(text)]}]
-    recipe.write_text(tomli_w.dumps({"stages": stages}))
     rows = ["a dog", "a cat", "the ball"]
-    result = train(recipe=recipe, method=None, sources=None, rows=rows, batch_size=3, steps=2)
+    result = train(stages=stages, sources=None, rows=rows, batch_size=3, steps=2)
     found = json.loads((result.folder / "data.json").read_text())
     assert [found[f"stage {number}"]["rows"] for number in (1, 2)] == [3, 6]
     assert found["stage 2"]["sources"] == [str(text)]
@@ -409,42 +397,25 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
         Recorder(tmp_path, kept, quiet=True)
 
 
-TWO_STAGES = """
-[[stages]]
-method = "simcse"
-batch_size = 8
-steps = 6
-eval_every = 2
-learning_rate = 1e-3
-
-[[stages]]
-method = "consert"
-batch_size = 8
-steps = 7
-eval_every = 3
-patience = 3
-learning_rate = 1e-3
-"""
+TWO_STAGES: dict[str, Any] = {
+    "stages": [
+        {"method": "simcse", "steps": 6, "eval_every": 2, "learning_rate": 1e-3},
+        {"method": "consert", "steps": 7, "eval_every": 3, "patience": 3, "learning_rate": 1e-3},
+    ],
+    **dict.fromkeys(("steps", "eval_every", "learning_rate")),
+}
 
 
 class Killed(BaseException):
     """Stands for a process that ends at once: nothing may run after it but what the language itself does."""
 
 
-@pytest.fixture
-def two_stages(tmp_path: Path) -> dict[str, Any]:
-    """The options of a run of two stages."""
-    (tmp_path / "two.toml").write_text(TWO_STAGES)
-    unset = dict.fromkeys(("method", "steps", "eval_every", "learning_rate"))
-    return {"recipe": tmp_path / "two.toml", "batch_size": 8, **unset}
-
-
 @pytest.mark.parametrize("writes", [(0, 6, 11), pytest.param(range(14), marks=pytest.mark.slow)])
 def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
-    train: Train, two_stages: dict[str, Any], monkeypatch: pytest.MonkeyPatch, writes: Sequence[int]
+    train: Train, monkeypatch: pytest.MonkeyPatch, writes: Sequence[int]
 ) -> None:
     monkeypatch.setattr(stage, "CHECKPOINTS", math.inf)  # after each evaluation, on a slow disk too
-    whole, save_tensors = train("whole", **two_stages), run_folder.save_tensors
+    whole, save_tensors = train("whole", **TWO_STAGES), run_folder.save_tensors
     for write in writes:
         count = iter(range(1000))
 
@@ -456,7 +427,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
         with monkeypatch.context() as patch:
             patch.setattr(run_folder, "save_tensors", killed)
             with pytest.raises(Killed):
-                train(f"killed-{write}", **two_stages)
+                train(f"killed-{write}", **TWO_STAGES)
         resumed = resume(whole.folder.with_name(f"killed-{write}"))
         assert_same_end(whole.folder, resumed.folder)
         assert resumed.evaluation.selected_step == whole.evaluation.selected_step
@@ -497,8 +468,8 @@ def test_a_run_killed_while_it_is_shown_is_not_finished(
         resume(tmp_path / "run")
 
 
-def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, two_stages: dict[str, Any]) -> None:
-    result = train(**{**two_stages, "learning_rate": 1e-12, "model_dropout": 0.0})
+def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train) -> None:
+    result = train(**{**TWO_STAGES, "learning_rate": 1e-12, "model_dropout": 0.0})
     assert result.evaluation.selected_step == 0
     assert any("no step scored better" in record["message"] for record in metrics(result.folder, "warning"))
 
