@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import tomli_w
 import torch
 from torch.nn.functional import cosine_similarity
 
@@ -34,10 +33,9 @@ def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(tiny_mode
     torch.testing.assert_close(cosines, torch.stack(expected).mean(0), rtol=0, atol=1e-5)
 
 
-def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before(train: Train, tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(tomli_w.dumps({"stages": [{"method": "sif"}, {"method": "distil", "model_dropout": 0.0}]}))
-    options = {"recipe": recipe, "method": None, "layers": [0, -1], "dev": "none", "batch_size": 30, "steps": 40}
+def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before(train: Train) -> None:
+    stages = [{"method": "sif"}, {"method": "distil", "model_dropout": 0.0}]
+    options = {"stages": stages, "layers": [0, -1], "dev": "none", "batch_size": 30, "steps": 40}
     whole = train("whole", **options)
     encoder = Encoder.load(whole.encoder)
     assert encoder.pooling == Pooling("mean", (-1,))

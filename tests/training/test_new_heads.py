@@ -11,25 +11,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.evaluation import cosine_similarities
 from tests.training.conftest import Train, assert_same_end, resume, stopped_at
 
-RECIPE = """
-[[stages]]
-method = "{method}"
-
-[[stages]]
-method = "simcse"
-projection = false
-learning_rate = 1e-3
-steps = 4
-eval_every = 2
-"""
-
-
-@pytest.fixture(params=["whitening", "sif"])
-def recipe(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / "two.toml"
-    path.write_text(RECIPE.format(method=request.param))
-    return path
-
 
 @pytest.fixture
 def perfect(tiny_model: Path, pairs: Path, tmp_path: Path) -> str:
@@ -42,12 +23,14 @@ def perfect(tiny_model: Path, pairs: Path, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("method", ["whitening", "sif"])
 @pytest.mark.parametrize("dev", ["perfect", "none"])
 def test_layers_that_gain_nothing_are_dropped_in_a_resumed_run_too(
-    train: Train, recipe: Path, perfect: str, dev: str, tiny_model: Path, sentences: list[str]
+    train: Train, method: str, perfect: str, dev: str, tiny_model: Path, sentences: list[str]
 ) -> None:
     gains = dev == "none"  # where nothing is scored, the layers stay
-    options: dict[str, Any] = {"method": None, "recipe": recipe, "dev": dev if gains else perfect}
+    second = {"method": "simcse", "projection": False, "learning_rate": 1e-3, "steps": 4, "eval_every": 2}
+    options: dict[str, Any] = {"stages": [{"method": method}, second], "dev": dev if gains else perfect}
     options |= {"steps": None, "eval_every": None, "learning_rate": None}
     whole = train("whole", **options)
     kept = Encoder.load(whole.encoder)

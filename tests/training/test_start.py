@@ -1,6 +1,5 @@
 """A run that starts from an encoder in memory: isotune's, or sentence-transformers'."""
 
-import json
 import signal
 import tomllib
 from pathlib import Path
@@ -14,6 +13,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.recipes import read_recipe
 from isotune.training import train
+from tests.training.conftest import metrics
 
 
 @pytest.fixture
@@ -65,8 +65,7 @@ FORGETTING: dict[str, Any] = {"learning_rate": 0.1, "warmup": 0.0, "steps": 4, "
 
 def lost(run: Path) -> list[float]:
     """What a run has lost on general pairs, at each evaluation."""
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    return [record["lost"] for record in lines if record["kind"] == "general"]
+    return [record["lost"] for record in metrics(run, "general")]
 
 
 def test_a_stage_ends_where_the_encoder_has_forgotten_too_much(

@@ -30,14 +30,6 @@ def labelled(sentences: list[str], tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def related(sentences: list[str], tmp_path: Path) -> str:
-    """Pairs with a relation of inference."""
-    names = ("contradiction", "entailment", "neutral")
-    rows = [(a, b, names[i % 3]) for i, (a, b) in enumerate(zip(sentences[:30], sentences[30:], strict=True))]
-    return write(tmp_path / "related.tsv", "sentence1,sentence2,label", rows)
-
-
-@pytest.fixture
 def paraphrases(sentences: list[str], tmp_path: Path) -> str:
     """Pairs of equal sentences, and of others."""
     rows = [(a, a if i % 2 else b, i % 2) for i, (a, b) in enumerate(zip(sentences[:30], sentences[30:], strict=True))]
@@ -74,15 +66,9 @@ def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(train:
     assert not metrics(train("all choose", method="finetune-sentence", **options).folder, "test")
 
 
-def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
-    train: Train, pairs: Path, tmp_path: Path
-) -> None:
-    recipe = tmp_path / "scores.toml"
-    recipe.write_text(
-        '[[stages]]\nmethod = "finetune-pair"\nclasses = []\nmetrics = ["pearson", "spearman"]\n'
-        f'dev_data = ["{pairs}"]\n'
-    )
-    result = train(method=None, recipe=recipe, sources=str(pairs), steps=4, eval_every=2)
+def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(train: Train, pairs: Path) -> None:
+    stage = {"method": "finetune-pair", "classes": [], "metrics": ["pearson", "spearman"], "dev_data": [str(pairs)]}
+    result = train(stages=[stage], sources=str(pairs), steps=4, eval_every=2)
     for record in metrics(result.folder, "dev"):
         assert record["metric"] == "mean"
         assert record["score"] == pytest.approx((record["pearson"] + record["spearman"]) / 2)
@@ -91,24 +77,10 @@ def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
 def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_none(
     train: Train, labelled: str, paraphrases: str, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {
-        "method": "multitask",
-        "sources": None,
-        "sentiment_data": [labelled],
-        "sentiment_dev": [labelled],
-        "sentiment_classes": ["0", "1"],
-        "sentiment_batch_size": 4,
-        "paraphrase_data": [paraphrases],
-        "paraphrase_dev": [paraphrases],
-        "paraphrase_batch_size": 6,
-        "similarity_data": [str(pairs)],
-        "similarity_dev": [str(pairs)],
-        "similarity_batch_size": 5,
-        "similarity_test": [str(pairs)],
-        "projection": 8,
-        "steps": 6,
-        "eval_every": 2,
-    }
+    options: dict[str, Any] = {"method": "multitask", "sources": None, "projection": 8, "steps": 6, "eval_every": 2}
+    options |= {"sentiment_classes": ["0", "1"], "similarity_test": [str(pairs)]}
+    for task, path, size in (("sentiment", labelled, 4), ("paraphrase", paraphrases, 6), ("similarity", str(pairs), 5)):
+        options |= {f"{task}_data": [path], f"{task}_dev": [path], f"{task}_batch_size": size}
     with pytest.raises(InputError, match="every stage names the data it reads, so give no other sources"):
         train("whole", **{**options, "sources": labelled})
     with pytest.raises(InputError, match=r"batch size 1000 is larger than the data of paraphrase"):
