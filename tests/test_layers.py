@@ -17,34 +17,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
-ROOMS = (
-    "lazy",
-    "version",
-    "errors",
-    "signals",
-    "files",
-    "registry",
-    "plugins",
-    "bundled",
-    "data",
-    "views",
-    "losses",
-    "kernels",
-    "encoder",
-    "methods",
-    "recipes",
-    "evaluation",
-    "report",
-    "training",
-    "lab",
-    "use",
-    "use.bulk",
-    "use.search",
-    "use.export",
-    "use.serve",
-    "cli",
-    "__main__",
-)
+ORDER = """
+    lazy version errors signals files registry plugins bundled data views losses kernels encoder methods
+    recipes evaluation report training lab use use.bulk use.search use.export use.serve cli __main__
+"""
+ROOMS = ORDER.split()
 
 
 def modules() -> Iterator[Path]:

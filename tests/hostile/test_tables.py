@@ -26,20 +26,8 @@ from isotune.use.search import Index
 
 SEED = int(os.environ.get("ISOTUNE_SEED") or Random().randrange(2**32))
 TABLES, PART = 40, 7  # PART: rows of a block, so that a small table has several
-WORDS = [
-    "lamp",
-    "Zé",
-    "犬",
-    "a,b",
-    'he said ""no""',
-    "two\nlines",
-    "tab\there",
-    "cr\rhere",
-    "'",
-    "\u2028",
-    "007",
-    "NaN",
-]
+WORDS = ["lamp", "Zé", "犬", "a,b", 'he said ""no""', "two\nlines", "tab\there", "cr\rhere", "'", "\u2028", "007"]
+WORDS += ["NaN"]
 NAMES = ["a", "b c", "ชื่อ", "Text", "x_1", "select", "d-e", "é"]
 TYPES = [pa.int8(), pa.uint64(), pa.float32(), pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("ns")]
 TYPES += [pa.duration("ms"), pa.time64("ns"), pa.decimal128(20, 3)]

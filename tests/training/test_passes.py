@@ -101,11 +101,6 @@ def test_more_workers_than_sentences(tiny_model: Path, sentences: list[str], chu
         assert_same(gradient(encoder, objectives, batch, many, chunk_size), gradient(encoder, objectives, batch))
 
 
-@pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model).train()
-
-
 @pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
 def test_bfloat16_is_made_again(
     tiny_model: Path, sentences: list[str], threads: Workers, chunk_size: int | None
@@ -126,7 +121,8 @@ def test_masked_tokens_in_blocks_lose_the_same(
     assert_same(gradient(*run), expected)
 
 
-def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(encoder: Encoder, sentences: list[str]) -> None:
+def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model).train()
     ids = encoder.tokenize(sentences)
 
     def peak(copies: int, chunk_size: int) -> int:
