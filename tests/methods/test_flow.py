@@ -14,7 +14,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, BERTFlow
-from isotune.methods.method import ROWS, Batch, Feed, Method, VectorBatch
+from isotune.methods.method import ROWS, Batch, Feed, Method
 from isotune.methods.mirror import Mirror
 from isotune.methods.options import BERTCFOptions, FlowOptions, MirrorOptions
 from isotune.recipes import TrainingOptions
@@ -127,14 +127,14 @@ def test_flow_trains_its_own_layers_only(cached: bool, encoder: Encoder, batch: 
     method = attached(BERTFlow(FlowOptions(cached=cached), encoder), encoder)
     assert method.cached == cached
     assert isinstance(encoder.heads[0], NormalizingFlow)
-    found = gradients(method, encoder, VectorBatch(vectors=(vectors,)) if cached else batch)
+    found = gradients(method, encoder, Batch(vectors=(vectors,)) if cached else batch)
     assert found.keys() == {f"heads.0.{key}" for key, _ in encoder.heads[0].named_parameters()}
     assert not list(method.parameters())
     assert not method.state_dict()  # the flow is in the encoder's, once
 
 
 def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: Tensor) -> None:
-    method, batch = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder), VectorBatch(vectors=(vectors,))
+    method, batch = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder), Batch(vectors=(vectors,))
     encode_views(encoder.train(), method.views(method.draw(batch)))  # which initialises it
     flow = encoder.heads[0]
     with torch.no_grad():

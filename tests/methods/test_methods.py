@@ -16,7 +16,7 @@ from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.consert import ConSERT
-from isotune.methods.method import Batch, ClosedForm, Feed, Method, VectorBatch
+from isotune.methods.method import Batch, ClosedForm, Feed, Method
 from isotune.methods.options import ConSERTOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.training.objectives import Objectives
@@ -59,7 +59,7 @@ def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -
     if method.cached:
         with torch.no_grad():
             vectors = tuple(encoder.pool(one.to(encoder.device)) for one in tokens)
-            return VectorBatch(targets=targets, generator=generator, vectors=vectors)
+            return Batch(targets=targets, generator=generator, vectors=vectors)
     return Batch(tokens, targets, tuple(columns) if method.needs_text else (), generator=generator)
 
 
