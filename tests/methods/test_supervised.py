@@ -92,7 +92,11 @@ def test_consert_joint_adds_the_contrast_of_each_side(encoder: Encoder, columns:
     close(terms["nt_xent"], 0.4 * (plain.nt_xent(a1, a2, 0.2) + plain.nt_xent(b1, b2, 0.2)))
 
 
-def test_consert_joints_adversarial_views_are_harder_to_classify(encoder: Encoder, columns: list[Packed]) -> None:
+@pytest.mark.parametrize("embeddings_are_trained", [True, False])
+def test_consert_joints_adversarial_views_are_harder_to_classify(
+    embeddings_are_trained: bool, encoder: Encoder, columns: list[Packed]
+) -> None:
+    encoder.backbone.model.get_submodule("embeddings").requires_grad_(embeddings_are_trained)
     options = ConSERTJointOptions(augmentations=("none", "adversarial"), adversarial_norm=0.3)
     method = ConSERTJoint(options, encoder)
     batch = Batch(tuple(columns[:2]), CLASSES)

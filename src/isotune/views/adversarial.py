@@ -43,8 +43,11 @@ class Watched(Augmentation):
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings from the wrapped augmentation, [T, d]."""
-        self.seen = tokens, self.augmentation.embeddings(embeddings, tokens)
-        return self.seen[1]
+        output = self.augmentation.embeddings(embeddings, tokens)
+        if not output.requires_grad:  # of embeddings that are left as they are
+            output.requires_grad_()
+        self.seen = tokens, output
+        return output
 
 
 @dataclass(frozen=True, eq=False)
