@@ -57,6 +57,13 @@ def test_other_vectors_are_named_by_doctor_and_after_another_release(
     assert ("it was saved with torch 1.0" in caplog.text) is not right
 
 
+def test_vectors_of_another_width_are_named(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vectors = json.loads((saved / ANCHORS).read_text())["vectors"]
+    edit(saved, vectors=[vector[:-1] for vector in vectors])
+    assert main(["doctor", str(saved)]) == 1
+    assert "WRONG: its vectors have 32 features, not 31" in capsys.readouterr().out
+
+
 def test_sentence_transformers_reads_the_anchors(saved: Path) -> None:
     (snippet,) = re.findall(r"```python\n(.+?)```", PAGE.read_text(), re.DOTALL)
     for scale in (1.0, 1.1):

@@ -48,7 +48,9 @@ class Anchors(BaseModel):
         if self.vectors and now.vectors and not problem:
             before, after = np.array(self.vectors), np.array(now.vectors)
             most = FINE if self.dtype == now.dtype == "float32" else COARSE
-            if (off := (np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)).max()) > most:
+            if before.shape != after.shape:
+                problem = f"its vectors have {after.shape[1]} features, not {before.shape[1]}"
+            elif (off := (np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)).max()) > most:
                 problem = f"its vectors are off by {off:.1g} of their length, where up to {most:g} is right"
         saved = ", ".join(f"{name} {release}" for name, release in self.versions.items())
         return f"{problem}; it was saved with {saved}" if problem else ""
