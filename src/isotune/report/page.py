@@ -126,7 +126,7 @@ def _advice(evaluation: RunEvaluation) -> str:
     if evaluation.labels or not evaluation.selected_step:
         return ""
     dev, measure = evaluation.dev, "To be sure, score more pairs with isotune label."
-    if dev:
+    if dev and not evaluation.dev_is_general:
         old, new, low, high = (100 * value for value in (dev.before, dev.after, dev.low, dev.high))
         gain = (
             f"On the {dev.rows:,} {dev.unit} of {dev.name} that chose the step, {old:.1f} became {new:.1f} "
