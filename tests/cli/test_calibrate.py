@@ -35,7 +35,7 @@ def test_from_scored_pairs_to_probabilities(
     )
 
     assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
-    assert "give one of them" in refused("mine", encoder, text, "--probability", 0.5, "--above", 0.9)
+    assert "give one of these" in refused("mine", encoder, text, "--probability", 0.5, "--above", 0.9)
     assert "the cosine has to be above 0" in refused("mine", encoder, text, "--probability", 1e-300)
     limit = round(float(calibration.probability(0.95)), 3)
     assert isotune("mine", encoder, text, "--probability", limit).code == 0
