@@ -14,8 +14,9 @@ OUT = (
 )
 ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder. Unset, without --probability: 0.9."
 NEGATIVES = (
-    "The files hold pairs, such as questions and answers. Find up to so many second texts for each pair that are near "
-    "to its first text and do not belong to it. Train on them with isotune train FILE --recipe pairs --negatives."
+    "The files hold pairs, such as questions and answers. For each pair, find up to COUNT second texts of other pairs "
+    "that are near to its first text and do not belong to it. Name the columns by --columns sentence1=question "
+    "sentence2=answer. Train on the triplets with isotune train FILE --recipe pairs --negatives."
 )
 MARGIN = "A negative's cosine is at most this share of the answer's, as nearer texts may be answers too. Unset: 0.95."
 
@@ -69,7 +70,8 @@ def mine(
             mined = mine_pairs([row[0] for row in texts], model, least, show_progress=True)
             what = f"pairs among {len(texts):,} sentences"
         if not mined:
-            raise InputError(f"no {what}; give a lower --above or --probability, or a larger --margin")
+            change = "a larger --margin" if negatives else "a lower --above or --probability"
+            raise InputError(f"no {what}; give {change}")
         header = [*mined[0]._fields, *(["probability"] if calibration else [])]
         rows = [[*found[:-1], f"{found.cosine:.4f}"] for found in mined]
         if calibration:

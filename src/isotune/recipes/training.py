@@ -111,7 +111,7 @@ class TrainingOptions(BaseModel):
     attention. Models that run padded (DeBERTa) keep their own rate. Unset: as model_dropout."""
 
     frozen_blocks: Annotated[int, Field(ge=0, le=LARGEST)] = 0
-    """Leave the embeddings and so many of the lower transformer blocks as they are. A step takes less time then."""
+    """Do not train the embeddings and this many of the lowest transformer blocks. A step takes less time then."""
 
     mlm_weight: NotNegative = 0.0
     """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of the tokens are masked

@@ -350,8 +350,8 @@ class _Run:
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
             self.recorder.say(
-                "the bundled model is for trying: all-MiniLM-L6-v2, untouched, has 85.84 on stsb-open (printed in "
-                "README.md); --model sentence-transformers/all-MiniLM-L6-v2 starts from that encoder"
+                "the bundled model is for trying: all-MiniLM-L6-v2, untouched, has 85.8 on stsb-open, "
+                "and --model sentence-transformers/all-MiniLM-L6-v2 starts from that encoder"
             )
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
