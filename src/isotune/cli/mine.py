@@ -66,7 +66,9 @@ def mine(
         else:
             least = above or 0.9 if probability is None else required(calibration).cosine(probability)
             if least <= 0:
-                raise InputError(f"--probability {probability:g} is the cosine {least:.3f}; it has to be above 0")
+                raise InputError(
+                    f"--probability {probability:g} is the cosine {least:.3f}; the cosine has to be above 0"
+                )
             mined = mine_pairs([row[0] for row in texts], model, least, show_progress=True)
             what = f"pairs among {len(texts):,} sentences"
         if not mined:
