@@ -17,7 +17,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.use.search.exact import nearest
 
 NEIGHBOURS = 3  # of each text
-QUERIES = 256  # texts whose nearest are looked for at a time
 DEPTH = 100  # the nearest texts, among which are negatives
 MARGIN = 0.95  # NV-Retriever, and docs/search.md
 
@@ -43,13 +42,10 @@ def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_pro
     """The pairs of texts with at least the cosine `least`, the nearest first."""
     sentences = list({_letters(text): text for text in texts}.values())
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
-    near: dict[tuple[int, int], float] = {}  # the cosine of a text and each of its nearest
-    for start in range(0, len(vectors), QUERIES):
-        # A text is the nearest to itself.
-        cosines, rows = nearest(vectors[start : start + QUERIES], vectors, NEIGHBOURS + 1)
-        query, place = np.nonzero(cosines >= least)
-        edges = zip((query + start).tolist(), rows[query, place].tolist(), strict=True)
-        near.update(zip(edges, cosines[query, place].tolist(), strict=True))
+    cosines, rows = nearest(vectors, vectors, NEIGHBOURS + 1)  # a text is the nearest to itself
+    query, place = np.nonzero(cosines >= least)
+    edges = zip(query.tolist(), rows[query, place].tolist(), strict=True)
+    near = dict(zip(edges, cosines[query, place].tolist(), strict=True))  # the cosine of a text and each of its nearest
     chosen = (
         MinedPair(sentences[i], sentences[j], cosine) for (i, j), cosine in near.items() if i < j and (j, i) in near
     )
@@ -70,8 +66,7 @@ def mine_negatives(
     query_of, document_of = ({key: number for number, key in enumerate(side)} for side in (asked, found))
     places = [(query_of[_letters(first)], document_of[_letters(second)]) for first, second in pairs]
     belong = {*places, *((number, document_of.get(key)) for key, number in query_of.items())}  # a copy is no negative
-    blocks = [nearest(queries[at : at + QUERIES], documents, DEPTH) for at in range(0, len(queries), QUERIES)]
-    cosines, rows = (np.concatenate(each).tolist() for each in zip(*blocks, strict=True))
+    cosines, rows = (found.tolist() for found in nearest(queries, documents, DEPTH))
     texts = list(found.values())
     triplets = []
     for pair, (query, answer) in zip(pairs, places, strict=True):
