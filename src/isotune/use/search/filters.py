@@ -122,8 +122,9 @@ def _comparable(test: list[str], types: Mapping[str, pa.DataType]) -> list[str]:
         if test[1] in ("<", "<=", ">", ">="):
             raise ValueError(f"a text is not compared with a number; write '{numbers[0]}'")
         return [f"'{word}'" if word in numbers else word for word in test]
-    test = [_number(word) if word in numbers else word for word in test]
-    if all(_number(number).lstrip("-").isdigit() for number in numbers):
+    values = {word: _number(word) for word in numbers}
+    test = [values.get(word, word) for word in test]
+    if all(value.lstrip("-").isdigit() for value in values.values()):
         return test
     whole = (name for name, type_ in types.items() if pa.types.is_integer(type_) or pa.types.is_decimal(type_))
     casts = {name: f"CAST({name} AS DOUBLE)" for name in whole}
