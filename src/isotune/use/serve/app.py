@@ -214,9 +214,9 @@ def _encoding(service: Service) -> list[Operation]:
             raise Refused(400, message, param="dimensions")
         role = bodies.ROLES.get(body.input_type or "")
         encoded = await service.encode(scope, model, texts, "input", role)
-        way = "tobytes" if body.encoding_format == "base64" else "tolist"
-        vectors = encoded.vectors.astype("<f4")  # msgspec writes their bytes in base64
-        data = (msgspec.json.encode(bodies.Embedding(i, getattr(vector, way)())) for i, vector in enumerate(vectors))
+        in_bytes = body.encoding_format == "base64"  # which msgspec makes of bytes
+        vectors = (each.tobytes() if in_bytes else each.tolist() for each in encoded.vectors.astype("<f4"))
+        data = (msgspec.json.encode(bodies.Embedding(i, vector)) for i, vector in enumerate(vectors))
         return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
 
     async def similarity(scope: Scope, body: bodies.SimilarityRequest) -> Response:
