@@ -4,6 +4,7 @@ A copy that gives others is broken, by another release of a library or an edited
 threads, processors and rounding change, and below what another pooling or layer changes (docs/reliability.md).
 """
 
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self
@@ -25,6 +26,7 @@ TEXTS = (
 FINE, COARSE = 1e-3, 0.1  # tolerances of float32 and of other types, as shares of the length of a vector
 
 
+@cache  # for some milliseconds at each load of an encoder
 def versions() -> dict[str, str]:
     """The releases of the libraries that decide the vectors."""
     return {name: version(name) for name in ("tokenizers", "torch", "transformers")}
