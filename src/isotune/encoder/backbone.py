@@ -140,24 +140,28 @@ class Backbone(nn.Module):
         augmentation = augmentation or NoAugmentation()
         if self.training and tokens.seeds is None:
             tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
-        layout = _Padded(tokens) if self.padded else _OneRow(tokens)
-        inputs = {
-            "input_ids": layout.to_model(tokens.ids),
-            "position_ids": layout.to_model(self._positions(tokens, augmentation)),
-            **layout.inputs,
-        }
+        inputs: dict[str, object] = {"attention_mask": tokens.mask.long()} if self.padded else {"packed": tokens}
+        inputs["input_ids"] = self._to_model(tokens, tokens.ids)
+        inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
-            inputs["token_type_ids"] = layout.to_model(tokens.types)
+            inputs["token_type_ids"] = self._to_model(tokens, tokens.types)
         if self.training and not self.padded:
             inputs |= {"attention_dropout": self.attention_dropout, "head_dropout": self.head_dropout}
 
         def augment(embeddings: Tensor) -> Tensor:
-            return layout.to_model(augmentation.embeddings(layout.to_packed(embeddings), tokens))
+            return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
 
         changes = using(_augment, augment) if augmentation != NoAugmentation() else nullcontext()
-        with changes, self._drawing(tokens, layout):
+        with changes, self._drawing(tokens):
             states = self.run_model(inputs, (self.layers,) if layers is None else layers)
-        return {layer: layout.to_packed(state) for layer, state in states.items()}
+        return {layer: self._to_packed(tokens, state) for layer, state in states.items()}
+
+    def _to_model(self, tokens: Packed, x: Tensor) -> Tensor:
+        """[T, ...] -> [1, T, ...], a batch of one long text; for a padded model [N, longest, ...]."""
+        return tokens.pad(x) if self.padded else x.unsqueeze(0)
+
+    def _to_packed(self, tokens: Packed, x: Tensor) -> Tensor:
+        return tokens.unpad(x) if self.padded else x.squeeze(0)
 
     def _positions(self, tokens: Packed, augmentation: Augmentation) -> Tensor:
         """[T] int64: position ids. RoBERTa and its kin don't count a padding token that is written in a text."""
@@ -176,13 +180,13 @@ class Backbone(nn.Module):
             recording.keep(self.model(**inputs).last_hidden_state)
         return recording.states
 
-    def _drawing(self, tokens: Packed, layout: _OneRow | _Padded) -> AbstractContextManager[None]:
+    def _drawing(self, tokens: Packed) -> AbstractContextManager[None]:
         if not self.training or tokens.seeds is None:
             return nullcontext()
         if not tokens.ids.is_cpu:  # dropout is torch's there, but that of whole heads
             return using(DRAWS, Draws(tokens.seeds, tokens.seeds))
         seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
-        return using(DRAWS, Draws(tokens.seeds, layout.to_model(seeds)))
+        return using(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
 
     @contextmanager
     def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:
@@ -264,30 +268,3 @@ def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 @cache
 def _warn_padded(model_type: str) -> None:
     logger.warning("Models of type %s can't run on packed sentences; they run padded, which is slower.", model_type)
-
-
-class _OneRow:
-    """Packed sentences as a batch of one long text: packed [T, ...], for the model [1, T, ...]."""
-
-    def __init__(self, tokens: Packed) -> None:
-        self.inputs = {"packed": tokens}
-
-    def to_model(self, x: Tensor) -> Tensor:
-        return x.unsqueeze(0)
-
-    def to_packed(self, x: Tensor) -> Tensor:
-        return x.squeeze(0)
-
-
-class _Padded:
-    """Packed sentences as a padded batch: packed [T, ...], for the model [N, longest, ...]."""
-
-    def __init__(self, tokens: Packed) -> None:
-        self.tokens = tokens
-        self.inputs = {"attention_mask": tokens.mask.long()}
-
-    def to_model(self, x: Tensor) -> Tensor:
-        return self.tokens.pad(x)
-
-    def to_packed(self, x: Tensor) -> Tensor:
-        return self.tokens.unpad(x)
