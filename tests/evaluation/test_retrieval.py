@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isotune.errors import InputError
 from isotune.evaluation import compare, evaluate, load_tasks
-from isotune.evaluation import retrieval as module
+from isotune.evaluation import vectors as module
 from isotune.evaluation.results import RANKING_MEASURES, Evaluation
 from isotune.evaluation.retrieval import RetrievalTask
 

@@ -8,12 +8,11 @@ rank r counts 1 / log2(r + 1). Of equally near documents, the one with the large
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from isotune.data import DATASETS, Pair, ScoredPairs, read
@@ -21,11 +20,9 @@ from isotune.data.records import read_file
 from isotune.errors import InputError, unknown
 from isotune.evaluation.intervals import resampled_means
 from isotune.evaluation.results import RANKING_MEASURES, Aggregation, Metric, RetrievalResult, ranking_scores
-from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
-from isotune.kernels.cpu.float32 import fast_float32
+from isotune.evaluation.vectors import Floats, SentenceEncoder, nearest, sentence_vectors, unit_length
 
 DEPTH = 100  # ranks that are looked at
-PRODUCTS = 2**24  # cosines that are held at a time, which take 67 MB
 DISCOUNTS = 1 / np.log2(np.arange(2, 12))  # of the first ten ranks
 
 
@@ -59,7 +56,7 @@ class RetrievalTask:
     def score_rows(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
         """The result, and the measures of each query, [N, measures]."""
         queries, documents = map(unit_length, self._vectors(encoder))
-        ranked = rankings(queries, documents)
+        _, ranked = nearest(queries, documents, DEPTH)
         measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
         values = dict(zip(RANKING_MEASURES, measured.mean(0).tolist(), strict=True))
         counts = {"queries": len(self.queries), "documents": len(self.documents)}
@@ -79,21 +76,6 @@ class RetrievalTask:
     ) -> dict[str, Floats]:
         """The scores [resamples] on samples of the queries, from the measures that `score_rows` gives."""
         return dict(zip(ranking_scores(self.name), resampled_means(values, seed).T, strict=True))
-
-
-def rankings(queries: NDArray[np.float32], documents: NDArray[np.float32]) -> Iterator[NDArray[np.int64]]:
-    """For each query [d] of [N, d], the numbers of the nearest documents of [M, d], up to `DEPTH`, the nearest first.
-
-    All vectors have length 1. Of equally near documents, an earlier one is first.
-    """
-    at_once = max(1, PRODUCTS // len(documents))
-    for start in range(0, len(queries), at_once):
-        with fast_float32(), torch.no_grad():
-            cosines = torch.from_numpy(queries[start : start + at_once]) @ torch.from_numpy(documents).T
-        least = cosines.topk(min(DEPTH, len(documents))).values[:, -1]
-        for row, limit in zip(cosines.numpy(), least.tolist(), strict=True):
-            near = np.flatnonzero(row >= limit)
-            yield near[np.argsort(-row[near], kind="stable")][:DEPTH]
 
 
 def _measured(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[float]:

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.errors import UselessVectors
+from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.device import has_float64
 
 Floats = NDArray[np.floating[Any]]
+PRODUCTS = 2**24  # cosines that are held at a time, which take 67 MB
 
 
 class SentenceEncoder(Protocol):
@@ -43,6 +45,25 @@ def unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # [N, 1]
     scaled: NDArray[np.floating[Any]] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return scaled
+
+
+@torch.no_grad()
+def nearest(queries: Floats, vectors: Floats, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    """The k largest cosines [N, k] of queries [N, d] with vectors [M, d], all of length 1, and the vectors' numbers.
+
+    There are M columns if M is less than k. Of equally near vectors, an earlier one is first.
+    """
+    k, found = min(k, len(vectors)), []
+    for block in torch.from_numpy(queries).split(max(1, PRODUCTS // max(1, len(vectors)))):
+        with fast_float32():
+            products = block @ torch.from_numpy(vectors).T  # [n, M]
+        near = products >= products.topk(k).values[:, -1:]  # k in a row, and more where cosines are equal
+        cosines, (query, number) = products[near].numpy(), near.numpy().nonzero()
+        order = np.lexsort((-cosines, query))
+        first = order[np.searchsorted(query, np.arange(len(block)))[:, None] + np.arange(k)]  # [n, k]
+        found.append((cosines[first], number[first]))
+    cosines, numbers = (np.concatenate(blocks) for blocks in zip(*found, strict=True))
+    return cosines, numbers
 
 
 def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from isotune.data import ScoredPair, ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
-from isotune.evaluation.vectors import Floats, sentence_vectors, unit_length
+from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
 
 Integers = NDArray[np.integer[Any]]
 
@@ -79,14 +79,10 @@ def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder
 
 def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:
     """Pairs [C, 2] of different sentences: each with its nearest sentences, and with as many random ones."""
-    n = len(vectors)
-    nearest = min(NEIGHBOURS, n - 1)
-    parts = []
-    for rows in np.array_split(np.arange(n), -(-n // 500)):  # bounds memory
-        cosines = vectors[rows] @ vectors.T  # [rows, N]
-        cosines[np.arange(len(rows)), rows] = -np.inf
-        neighbours = np.argpartition(-cosines, nearest - 1)[:, :nearest]  # [rows, nearest]
-        others = (rows[:, None] + random.integers(1, n, (len(rows), nearest))) % n  # [rows, nearest]
-        second = np.concatenate([neighbours, others], 1)
-        parts.append(np.stack([np.broadcast_to(rows[:, None], second.shape), second], -1).reshape(-1, 2))
-    return np.unique(np.sort(np.concatenate(parts), 1), axis=0)
+    first = np.arange(len(vectors))[:, None]  # [N, 1]
+    count = min(NEIGHBOURS, len(vectors) - 1)
+    _, near = nearest(vectors, vectors, count + 1)  # a sentence is the nearest to itself
+    others = (first + random.integers(1, len(vectors), (len(vectors), count))) % len(vectors)  # [N, count]
+    second = np.concatenate([near, others], 1)
+    pairs = np.stack([np.broadcast_to(first, second.shape), second], -1).reshape(-1, 2)
+    return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], 1), axis=0)

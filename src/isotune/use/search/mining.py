@@ -14,7 +14,7 @@ import numpy as np
 
 from isotune.data import Pair
 from isotune.encoder.encoder import Encoder
-from isotune.use.search.exact import nearest
+from isotune.evaluation.vectors import nearest
 
 NEIGHBOURS = 3  # of each text
 DEPTH = 100  # the nearest texts, among which are negatives

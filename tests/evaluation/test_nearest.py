@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isotune.use.search import exact
-from isotune.use.search.exact import nearest
+from isotune.evaluation import vectors as module
+from isotune.evaluation.vectors import nearest
 
 Array = NDArray[np.float32]
 
@@ -20,7 +20,7 @@ def test_the_nearest_rows_are_those_of_a_sort_of_all_products(
     rows: int, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors, queries = unit(rows), unit(20, seed=1)
-    monkeypatch.setattr(exact, "ROWS", 1000)
+    monkeypatch.setattr(module, "PRODUCTS", 20_000)  # blocks of some queries
     products = queries.astype(np.float64) @ vectors.astype(np.float64).T
     expected = np.argsort(-products, axis=1)[:, :k]
     cosines, numbers = nearest(queries, vectors, k)
