@@ -1,34 +1,50 @@
 import numpy as np
 import pytest
 
-from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_correlations, resampled_means
-from isotune.evaluation.results import Metric
+from isotune.data import ScoredPairs
+from isotune.evaluation.intervals import Floats, interval, resampled_correlations, resampled_means
+from isotune.evaluation.results import Aggregation, Metric
 from tests.reference.statistics import score_of_draw
 
 
-def part(size: int, seed: int, noise: float, weight: float = 1.0) -> CorrelatedPairs:
+def scored(gold: Floats, *sizes: int) -> ScoredPairs:
+    """Pairs with these gold scores [N], in subsets of these sizes; without sizes, in one."""
+    subsets = np.repeat(np.arange(max(1, len(sizes))), sizes or len(gold)).astype(str).tolist()
+    return ScoredPairs("task", "", [], [], gold, subsets)
+
+
+def part(size: int, seed: int, noise: float) -> tuple[Floats, Floats]:
     """Gold scores with ties and cosines that follow them."""
     generator = np.random.default_rng(seed)
     gold = generator.integers(0, 6, size).astype(np.float64)
-    return CorrelatedPairs(gold, np.round(gold + noise * generator.standard_normal(size), 1), weight)
+    return gold, np.round(gold + noise * generator.standard_normal(size), 1)
 
 
 @pytest.mark.parametrize("most", [1, 40 * 50, 10**6])  # one sample at a time, some, all
 @pytest.mark.parametrize("metric", ["spearman", "pearson"])
+@pytest.mark.parametrize(
+    ("aggregation", "weights"), [("all", (1.0,)), ("mean", (0.5, 0.5)), ("wmean", (40 / 70, 30 / 70))]
+)
 def test_resampled_correlations_equal_correlations_of_the_repeated_pairs(
-    metric: Metric, most: int, monkeypatch: pytest.MonkeyPatch
+    aggregation: Aggregation, weights: tuple[float, ...], metric: Metric, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.evaluation.intervals.MOST_COUNTS", most)
-    parts = [part(40, 1, 2.0, 0.25), part(30, 2, 1.0, 0.75)]
+    parts = [part(40, 1, 2.0), part(30, 2, 1.0)]
+    equal = (np.full(20, 3.0), np.arange(20.0))  # gold scores that have no correlation
+    gold, cosines = (np.concatenate(sides) for sides in zip(*parts, equal, strict=True))
+    pairs = scored(gold, 40, 30, 20)
+    if aggregation == "all":
+        parts = [(gold, cosines)]
     expected = np.zeros(150)
-    for number, pairs in enumerate(parts):
-        generator = np.random.default_rng([3, number, len(pairs.gold)])
-        shares = np.full(len(pairs.gold), 1 / len(pairs.gold))
-        draws = np.concatenate([generator.multinomial(len(pairs.gold), shares, size) for size in (100, 50)])
-        expected += pairs.weight * np.array(
-            [score_of_draw(pairs.gold, pairs.cosines, draw, metric == "spearman") for draw in draws]
+    for number, ((of_gold, of_cosines), weight) in enumerate(zip(parts, weights, strict=True)):
+        generator = np.random.default_rng([3, number, len(of_gold)])
+        shares = np.full(len(of_gold), 1 / len(of_gold))
+        draws = np.concatenate([generator.multinomial(len(of_gold), shares, size) for size in (100, 50)])
+        expected += weight * np.array(
+            [score_of_draw(of_gold, of_cosines, draw, metric == "spearman") for draw in draws]
         )
-    np.testing.assert_allclose(resampled_correlations(parts, metric, 150, seed=3), expected, rtol=1e-12)
+    found = resampled_correlations(pairs, cosines, aggregation, metric, resamples=150, seed=3)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_accuracies_are_scored_on_the_same_samples() -> None:
@@ -52,7 +68,7 @@ def test_equal_encoders_are_tied_in_95_of_100_draws(draws: int, least: float, mo
     inside = 0
     for seed in range(draws):
         gold, *cosines = drawn(np.random.default_rng(seed), 500, (0.7, 0.7))
-        first, second = (resampled_correlations([CorrelatedPairs(gold, each, 1.0)], "spearman") for each in cosines)
+        first, second = (resampled_correlations(scored(gold), each) for each in cosines)
         low, high = interval(second - first)
         inside += low <= 0 <= high
     assert least <= inside / draws <= most  # 95 % of 60 are 57, with a deviation of 1.7

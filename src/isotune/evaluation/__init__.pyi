@@ -6,7 +6,6 @@ from .comparison import differences as differences
 from .comparison import evaluate as evaluate
 from .comparison import evaluation_of as evaluation_of
 from .comparison import measure as measure
-from .intervals import correlated_pairs as correlated_pairs
 from .intervals import interval as interval
 from .intervals import resampled_correlations as resampled_correlations
 from .results import MEASURES as MEASURES

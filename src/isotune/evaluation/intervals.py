@@ -1,7 +1,6 @@
 """How sure a score is: the bootstrap resamples the rows of a task, and scores all encoders on the same samples."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,46 +14,36 @@ RESAMPLES = 1000
 MOST_COUNTS = 1_000_000  # of pairs x resamples at a time, which bounds memory
 
 
-@dataclass(frozen=True, eq=False)
-class CorrelatedPairs:
-    """The N pairs of a task or of one of its subsets, over which an encoder's correlation is taken."""
-
-    gold: Floats  # [N] gold scores
-    cosines: Floats  # [N] the encoder's cosines
-    weight: float  # of the correlation in the score; the weights of a score sum to 1
-
-
-def correlated_pairs(pairs: ScoredPairs, cosines: Floats, aggregation: Aggregation = "all") -> list[CorrelatedPairs]:
-    """The parts of a task's correlation: all of its pairs, or each subset whose gold scores differ."""
-    if aggregation == "all":
-        return [CorrelatedPairs(pairs.scores, cosines, 1.0)]
-    subsets = [np.asarray(pairs.subsets) == name for name in dict.fromkeys(pairs.subsets)]
-    subsets = [rows for rows in subsets if np.ptp(pairs.scores[rows]) > 0]
-    sizes = np.array([rows.sum() if aggregation == "wmean" else 1 for rows in subsets])
-    weights = (sizes / sizes.sum()).tolist()
-    return [
-        CorrelatedPairs(pairs.scores[rows], cosines[rows], weight)
-        for rows, weight in zip(subsets, weights, strict=True)
-    ]
-
-
 def resampled_correlations(
-    parts: Sequence[CorrelatedPairs], metric: Metric, resamples: int = RESAMPLES, seed: int = 0
+    pairs: ScoredPairs,
+    cosines: Floats,
+    aggregation: Aggregation = "all",
+    metric: Metric = "spearman",
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> Floats:
-    """An encoder's scores [resamples] on samples of the pairs, drawn with replacement.
+    """An encoder's scores [resamples] on samples of N pairs, drawn with replacement, from its cosines [N].
 
-    Sample i has the same pairs for every encoder, so two encoders' scores can be subtracted. Each part is sampled
-    separately, at its own size. A sample is stored as the count of each pair. Ranks are sums of counts, so the pairs
-    are sorted once and not once a sample.
+    Sample i has the same pairs for every encoder, so two encoders' scores can be subtracted. Each subset over which a
+    correlation is taken is sampled separately, at its own size; one whose gold scores are all equal is left out. A
+    sample is stored as the count of each pair. Ranks are sums of counts, so the pairs are sorted once and not once a
+    sample.
     """
+    parts = [np.full(len(cosines), True)]
+    if aggregation != "all":
+        subsets = (np.asarray(pairs.subsets) == name for name in dict.fromkeys(pairs.subsets))
+        parts = [rows for rows in subsets if np.ptp(pairs.scores[rows]) > 0]
+    sizes = np.array([rows.sum() if aggregation == "wmean" else 1 for rows in parts])
     scores = np.zeros(resamples)
-    for number, part in enumerate(parts):
-        for places, counts in _samples(len(part.gold), resamples, (seed, number)):
+    for number, rows in enumerate(parts):
+        of_part = pairs.scores[rows], cosines[rows]
+        for places, counts in _samples(len(of_part[0]), resamples, (seed, number)):
             first, second = (
                 _ranks(counts, values) if metric == "spearman" else np.broadcast_to(values, counts.shape)
-                for values in (part.gold, part.cosines)
+                for values in of_part
             )
-            scores[places] += part.weight * _pearson(counts, first, second)
+            scores[places] += sizes[number] / sizes.sum() * _pearson(counts, first, second)
     return scores
 
 

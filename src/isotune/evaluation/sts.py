@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
-from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
+from isotune.evaluation.intervals import resampled_correlations
 from isotune.evaluation.results import Aggregates, Aggregation, Metric, STSResult, SubsetResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
@@ -46,7 +46,7 @@ class STSTask:
         self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
     ) -> dict[str, Floats]:
         """The score [resamples] on samples of the pairs, from the cosines that `score_rows` gives."""
-        return {self.name: resampled_correlations(correlated_pairs(self.pairs, values, aggregation), metric, seed=seed)}
+        return {self.name: resampled_correlations(self.pairs, values, aggregation, metric, seed=seed)}
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from isotune.data import ScoredPair, ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
+from isotune.evaluation.intervals import resampled_correlations
 from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
 
 Integers = NDArray[np.integer[Any]]
@@ -70,8 +70,7 @@ def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder
     """The encoder ahead of all others by a 99 % interval, because a session asks several times; None if none is."""
     first, second, gold = map(list, zip(*labels, strict=True))
     pairs = ScoredPairs("labels", "", first, second, np.array(gold), ["labels"] * len(labels))
-    cosines = [cosine_similarities(encoder, pairs) for encoder in encoders]
-    scores = np.stack([resampled_correlations(correlated_pairs(pairs, of), "spearman") for of in cosines])  # [E, B]
+    scores = np.stack([resampled_correlations(pairs, cosine_similarities(each, pairs)) for each in encoders])  # [E, B]
     best = int(scores.mean(1).argmax())
     leads = scores[best] - np.delete(scores, best, 0)  # [E - 1, B]
     return best if (np.quantile(leads, 0.005, axis=1) > 0).all() else None
