@@ -15,7 +15,6 @@ from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare,
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
 from isotune.evaluation.results import DevGain
-from isotune.evaluation.transfer import LabelledTexts
 
 
 class Noisy:
@@ -62,7 +61,7 @@ def test_accuracies_are_compared_over_rows() -> None:
     generator = np.random.default_rng(0)
     texts = [" ".join(generator.choice(list("abcdefgh"), 6)) for _ in range(300)]
     targets = np.array([int("a" in text) for text in texts])
-    task = TransferTask("has a", Logistic(), {"train": LabelledTexts([texts], targets)})
+    task = TransferTask("has a", Logistic(), {"train": ([texts], targets)})
     comparison = compare_measured(measure([task], Noisy(x), f"{x}") for x in (0, 3.0))
     (difference,) = comparison.differences
     assert difference.difference < difference.high < 0

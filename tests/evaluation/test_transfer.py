@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from isotune.evaluation import GROUPS, classifiers, evaluation_of, load_tasks
 from isotune.evaluation.classifiers import ClassifierResult, LabelledFeatures, Logistic, SentEval
-from isotune.evaluation.transfer import LabelledTexts, TransferTask
+from isotune.evaluation.transfer import TransferTask
 from tests.reference import senteval as reference
 
 
@@ -110,8 +110,8 @@ class Letters:
 
 def test_the_features_of_a_pair() -> None:
     classifier, encoder = Keeper(), Letters()
-    train = LabelledTexts([("aaa", "b"), ("a", "b")], np.array([0, 1]))
-    test = LabelledTexts([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
+    train = ([("aaa", "b"), ("a", "b")], np.array([0, 1]))
+    test = ([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
     result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)
     assert classifier.parts["train"].features.tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
     assert classifier.parts["test"].features.dtype == torch.float32
@@ -125,15 +125,15 @@ def test_the_features_of_a_pair() -> None:
 def test_rows_are_in_sentevals_order(real_data: Path) -> None:
     (task,) = load_tasks(["senteval-cr"])
     assert isinstance(task, TransferTask)
-    part = task.parts["train"]
-    keys = [(len(text.split()), target) for text, target in zip(part.columns[0], part.targets, strict=True)]
+    (sentences,), targets = task.parts["train"]
+    keys = [(len(text.split()), target) for text, target in zip(sentences, targets, strict=True)]
     assert keys == sorted(keys)
-    assert part.columns[0].count(".") == 4  # blank lines
+    assert sentences.count(".") == 4  # blank lines
 
 
 def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:
     def task(name: str, *targets: int) -> TransferTask:
-        part = LabelledTexts([tuple("ab"[target] for target in targets)], np.array(targets))
+        part = ([tuple("ab"[target] for target in targets)], np.array(targets))
         return TransferTask(name, Keeper(), {"train": part})
 
     first, *others = GROUPS["transfer"]

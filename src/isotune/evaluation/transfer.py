@@ -20,20 +20,14 @@ from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledTexts:
-    """N labelled sentences, or N labelled pairs of sentences."""
-
-    columns: Sequence[Sequence[str]]  # the N sentences; of pairs, the N first sentences and the N second ones
-    targets: Integers  # [N] class numbers
-
-
-@dataclass(frozen=True, eq=False)
 class TransferTask:
     """A classification of sentences, or of pairs of sentences."""
 
     name: str  # that the user gives, such as "mr"
     classifier: Classifier  # what is trained on the vectors
-    parts: Mapping[str, LabelledTexts]  # the splits by name, as `classifiers` describes them
+    # The splits by name, as `classifiers` describes them: the N sentences of a split, or the N first sentences of its
+    # pairs and the N second ones; and their class numbers [N].
+    parts: Mapping[str, tuple[Sequence[Sequence[str]], Integers]]
     f1: bool = False  # whether F1 is reported too
 
     def with_seed(self, seed: int) -> TransferTask:
@@ -47,16 +41,16 @@ class TransferTask:
 
     def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
         """The accuracy, and which of the N rows that were tested are classified rightly, [N]."""
-        columns = [column for part in self.parts.values() for column in part.columns]
+        columns = [column for texts, _ in self.parts.values() for column in texts]
         vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
         result = self.classifier(
             {
-                name: LabelledFeatures(_features([next(blocks) for _ in part.columns]), part.targets)
-                for name, part in self.parts.items()
+                name: LabelledFeatures(_features([next(blocks) for _ in texts]), targets)
+                for name, (texts, targets) in self.parts.items()
             }
         )
-        targets = self.parts["test" if "test" in self.parts else "train"].targets
+        _, targets = self.parts["test" if "test" in self.parts else "train"]
         scored = TransferResult(
             name=self.name,
             classifier=self.classifier.title,
@@ -91,7 +85,7 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
     parts = {}
     for split, part in rows.items():
         *texts, labels = zip(*part, strict=True)
-        parts[split] = LabelledTexts(texts, np.array([numbers[label] for label in labels]))
+        parts[split] = texts, np.array([numbers[label] for label in labels])
     return TransferTask(name, classifier, parts, f1=kind is LabelledPair)
 
 
