@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from isotune.encoder.format.pretrained import load_weights
-from isotune.encoder.heads.head import Borrowed
 
 # The layers of the head, in order, by the model's type; ("cls",) for all other types.
 LAYERS = {
@@ -38,14 +37,14 @@ class LanguageHead(nn.Module):
         setattr(whole, whole.base_model_prefix, model)
         whole.config = model.config
         whole.tie_weights()
-        self._whole: Borrowed[PreTrainedModel] = Borrowed(whole)  # the encoder's model is in there
+        self._whole: tuple[PreTrainedModel] = (whole,)  # where torch doesn't look: the encoder's model is in there
         shared = {id(parameter) for parameter in model.parameters()}
         self.weights = nn.ParameterList(p for p in whole.parameters() if id(p) not in shared)
 
     @property
     def language_model(self) -> PreTrainedModel:
         """The encoder's model with this head, which transformers can save and load."""
-        return self._whole.module
+        return self._whole[0]
 
     def forward(self, states: Tensor) -> Tensor:
         """[M, d] -> [M, V]."""

@@ -6,13 +6,13 @@ L = lambda_mirror L_mirror + L_flow. In its ablation "joint" the encoder is trai
 term (section 6.1): the likelihood treats the encoder's vectors as data.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Borrowed, NormalizingFlow
+from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
@@ -29,7 +29,7 @@ class BERTFlow(Method):
         super().__init__(options, encoder)
         flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))
-        self.flow = Borrowed(flow)
+        self.log_determinant = flow.log_determinant
         self.cached = options.cached
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
@@ -39,7 +39,7 @@ class BERTFlow(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L_flow, in bits for each feature."""
         (z,) = encoded
-        return {"bits_per_dimension": bits_per_dimension(z, self.flow.module.log_determinant())}
+        return {"bits_per_dimension": bits_per_dimension(z, self.log_determinant())}
 
 
 class BERTCF(Mirror):
@@ -52,7 +52,8 @@ class BERTCF(Mirror):
         super().__init__(options, encoder)
         flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))
-        self.flow, self.to_z = Borrowed(flow), Borrowed(nn.Sequential(*encoder.heads, flow))
+        self.log_determinant = flow.log_determinant
+        self.to_z: Callable[[Tensor], Tensor] = nn.Sequential(*encoder.heads, flow).forward
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """Nothing of the encoder; everything in the ablation "joint"."""
@@ -65,9 +66,9 @@ class BERTCF(Mirror):
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""
-        z = [self.to_z.module(vectors) for vectors in encoded]  # [N, d] each
+        z = [self.to_z(vectors) for vectors in encoded]  # [N, d] each
         contrastive = super().loss(z, batch)["mirror"]
-        likelihood = bits_per_dimension(self.to_z.module(encoded[0].detach()), self.flow.module.log_determinant())
+        likelihood = bits_per_dimension(self.to_z(encoded[0].detach()), self.log_determinant())
         return {"bits_per_dimension": likelihood, "mirror": self.options.contrastive_weight * contrastive}
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from isotune.data.packed import Packed, pack
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Borrowed
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
 from isotune.methods.method import Batch, Method
@@ -31,7 +30,7 @@ class Mirror(Method):
         """Chooses the loss and how spans are masked."""
         super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.encoder = Borrowed(encoder)
+        self.tokenize_masked = encoder.tokenize
         self.spans: CharacterSpans | TokenSpans | None = None
         if options.span_length and options.spans == "tokens":
             self.spans = TokenSpans(encoder.tokenizer, options.span_rate, options.span_length)
@@ -59,4 +58,4 @@ class Mirror(Method):
         if isinstance(self.spans, TokenSpans):
             return self.spans(sentences, batch.generator)
         (text,) = batch.sentences
-        return pack(self.encoder.module.tokenize(self.spans(text, batch.generator), batch.max_length))
+        return pack(self.tokenize_masked(self.spans(text, batch.generator), batch.max_length))

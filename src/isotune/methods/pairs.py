@@ -29,7 +29,6 @@ from isotune.data.packed import pack
 from isotune.data.rows import NeighbourPair, Pair, Row, Sentence, Triplet, normalized
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Borrowed
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
@@ -78,7 +77,7 @@ class Crops(Pairs):
 
     def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
-        self.encoder = Borrowed(encoder.prompted("document"))
+        self.tokenize_passages = encoder.prompted("document").tokenize
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
         """Tokenizes a passage of each text, which stands for those that are drawn."""
@@ -87,8 +86,8 @@ class Crops(Pairs):
     def draw(self, batch: Batch) -> Batch:
         """Draws two passages of each text."""
         passages = two_passages(batch.sentences[0], batch.generator)
-        tokenize = self.encoder.module.tokenize
-        return replace(batch, texts=tuple(pack(tokenize(view, batch.max_length)) for view in passages))
+        tokens = (self.tokenize_passages(view, batch.max_length) for view in passages)
+        return replace(batch, texts=tuple(map(pack, tokens)))
 
 
 def groups(batch: Batch) -> Tensor:

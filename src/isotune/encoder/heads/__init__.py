@@ -1,4 +1,4 @@
 """Layers after the pooling that stay with the encoder and are saved in its folder."""
 
 from isotune.encoder.heads.flow import NormalizingFlow
-from isotune.encoder.heads.head import Borrowed, Dense, Head, Heads, Normalize
+from isotune.encoder.heads.head import Dense, Head, Heads, Normalize

@@ -1,11 +1,7 @@
-"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers.
-
-`Borrowed` is for modules that refer to a module which is not a part of them.
-"""
+"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +9,6 @@ from torch import Tensor, nn
 from isotune.errors import InputError
 
 CHUNK_VECTORS = 8192  # vectors that are multiplied at once: half a second at 1,024 features, so that Ctrl-C is heard
-
-M = TypeVar("M", bound=nn.Module)
-
-
-@dataclass(frozen=True)
-class Borrowed(Generic[M]):
-    """Refers to a module that another module has. torch does not look in here: it trains, saves and moves it once."""
-
-    module: M
 
 
 class Head(nn.Module):
