@@ -5,10 +5,10 @@ can be listed without torch; the others stand in the registry themselves. A deco
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Generic, TypeVar
 
 from isotune.errors import InputError, unknown
-from isotune.lazy import load
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -29,7 +29,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         entry = self._entries[self.check(name)]
         if isinstance(entry, str):
-            entry = self._entries[name] = load(entry)
+            entry = self._entries[name] = resolve_name(f"isotune.{entry}")
         return entry
 
     def __contains__(self, name: object) -> bool:

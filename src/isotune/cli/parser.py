@@ -6,6 +6,7 @@ The function's parameters are the command's arguments and options; its docstring
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 from cyclopts import (
@@ -21,7 +22,6 @@ from cyclopts import (
 
 import isotune
 from isotune.errors import InputError
-from isotune.lazy import load
 
 HELP_FLAGS = {"--help", "-h"}
 PLUGIN = (
@@ -55,7 +55,9 @@ def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
     ) -> Any:
         for path in plugin:
             isotune.load_plugin(path)
-        function = load("cli.train:train_command")(words) if command == "train" else load(f"cli.{command}:{command}")
+        train = command == "train"
+        function = resolve_name(f"isotune.cli.{command}:{'train_command' if train else command}")
+        function = function(words) if train else function
         paragraphs = [summary, *(function.__doc__ or "").split("\n\n")]
         text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).strip()
         app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip(), help=text)

@@ -7,10 +7,10 @@ a list of rows. `findings(table)` makes sentences of the table, and `draw(table)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isotune.errors import InputError
-from isotune.lazy import load
 from isotune.registry import Registry
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
     """
     from isotune.lab.analyses.analysis import Analysis, task_name
 
-    entry, module = ANALYSES[name], load(f"lab.analyses.{name.replace('-', '_')}")
+    entry, module = ANALYSES[name], import_module(f"{__name__}.{name.replace('-', '_')}")
     pairs = _read_pairs(entry, name, tasks)
     table = module.compute(encoders, pairs, **options)
     return Analysis(
