@@ -49,18 +49,11 @@ class Word(NamedTuple):
     lemma: str = ""  # the base form of the verb, if the token is the root
 
 
-class Negated(NamedTuple):
-    """A negated sentence, and the rule that was used."""
-
-    text: str
-    rule: Rule
-
-
-def negate(words: Sequence[Word]) -> Negated:
-    """The negation of a parsed sentence.
+def negate(words: Sequence[Word]) -> tuple[str, Rule]:
+    """The negation of a parsed sentence, and the rule that was used.
 
     >>> negate([Word("It", " "), Word("ca", ""), Word("n't", " "), Word("rain", "")])
-    Negated(text='It can rain', rule='removed')
+    ('It can rain', 'removed')
     """
     for i, word in enumerate(words):
         if _lower(word.text) in _NOT and len(words) > 1:
@@ -69,7 +62,7 @@ def negate(words: Sequence[Word]) -> Negated:
                 last = before[-1].text
                 text = last if _lower(word.text) == "not" else _BEFORE_NOT.get(last.lower(), last)
                 before[-1] = before[-1]._replace(text=text, space=word.space)
-            return Negated(_join([*before, *words[i + 1 :]]), "removed")
+            return _join([*before, *words[i + 1 :]]), "removed"
     for i, word in enumerate(words):
         if word.dep in ("aux", "auxpass"):
             return _replaced(words, i, f"{word.text} not", "auxiliary")
@@ -79,15 +72,15 @@ def negate(words: Sequence[Word]) -> Negated:
             if word.tag in _DO:
                 return _replaced(words, i, f"{_DO[word.tag]} {word.lemma}", "verb")
             break
-    return Negated(f"Not {_join(words)}", "prefix")
+    return f"Not {_join(words)}", "prefix"
 
 
 def _lower(text: str) -> str:
     return text.lower().replace("\u2019", "'")
 
 
-def _replaced(words: Sequence[Word], place: int, text: str, rule: Rule) -> Negated:
-    return Negated(_join([*words[:place], words[place]._replace(text=text), *words[place + 1 :]]), rule)
+def _replaced(words: Sequence[Word], place: int, text: str, rule: Rule) -> tuple[str, Rule]:
+    return _join([*words[:place], words[place]._replace(text=text), *words[place + 1 :]]), rule
 
 
 def _join(words: Iterable[Word]) -> str:
@@ -102,7 +95,7 @@ class Negator:
     settings: Mapping[str, object]  # everything besides the sentence that the negation depends on
     parse: Callable[[Iterable[str]], Iterator[list[Word]]]
 
-    def __call__(self, sentences: Iterable[str]) -> Iterator[Negated]:
+    def __call__(self, sentences: Iterable[str]) -> Iterator[tuple[str, Rule]]:
         """The negation of each sentence, in order."""
         return map(negate, self.parse(sentences))
 
