@@ -7,6 +7,9 @@ retrieval (`score_task`). Without either of them the last step is kept. A stage 
 not kept. In such a stage more steps are mostly better, and dev data are few. So the last step is kept that scores
 higher than the start and is below the best step by at most the standard error of their difference.
 
+Contrastive learning should spread the vectors: their mean cosine falls and their effective rank rises. The opposite is
+a collapse, which the loss alone can hide. So a fixed sample of training sentences is encoded at every evaluation.
+
 When a stage is over, predictions.npz gets the predictions of the kept encoder: "dev" and "test", or "dev:NAME" and
 "test:NAME" if the method has several tasks, [N] each, in the order of the rows.
 """
@@ -20,11 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from isotune.data.packed import Packed
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import DevTask, TaskResult, load_dev
+from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
@@ -33,7 +38,6 @@ from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.forward import StepEncoding
-from isotune.training.monitor import Monitor
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_folder import Progress
 from isotune.training.workers import Workers
@@ -41,6 +45,7 @@ from isotune.training.workers import Workers
 PREDICTIONS = "predictions.npz"
 GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
+MONITORED = 256  # sentences of the sample that shows a collapse
 
 
 class Score(NamedTuple):
@@ -120,20 +125,37 @@ def score_rows(
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 
 
+def monitored_sentences(store: TokenStore) -> Packed:
+    """The first texts of rows at equal distances, since the first rows may all be from one place."""
+    places = np.linspace(0, len(store) - 1, min(MONITORED, len(store))).astype(np.int64)
+    return store.pack_sequences(places * store.columns)
+
+
+@torch.no_grad()
+def measure_space(encoder: Encoder, sentences: Packed) -> dict[str, float]:
+    """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use."""
+    encoder.eval()
+    parts = sentences.cut(len(encoder.batches(sentences.lengths.numpy())))
+    vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)]).cpu()  # [N, d]
+    if not vectors.isfinite().all():
+        raise UselessVectors("the encoder gives vectors with NaN or infinite values")
+    return {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
+
+
 @dataclass
 class Selection:
     """Scores the encoder at every evaluation, and says whether to keep it."""
 
     scorer: Scorer | None  # None if the last step is kept
     general: Scorer | None  # None if the stage doesn't bound what is forgotten
-    monitor: Monitor
+    monitored: Packed  # the sentences that show a collapse
     options: TrainingOptions
     recorder: Recorder
     progress: Progress
 
     def judge(self, encoder: Encoder, total: int) -> tuple[bool, bool]:
         """Evaluates the encoder, and writes the records; says whether to keep it, and whether the stage is over."""
-        progress, space = self.progress, self.monitor.measure(encoder)
+        progress, space = self.progress, measure_space(encoder, self.monitored)
         progress.start_space = start_space = progress.start_space or space
         result = self.scorer and self.scorer(encoder)
         # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
@@ -154,8 +176,11 @@ class Selection:
             text += f"general pairs {0 - lost:+.2f}, "
         text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         self.recorder.say(f"step {progress.step} of {total}: {text}")
-        if warning := self.monitor.warning(space, start_space):
-            self.recorder.warn(progress.offset + progress.step, warning)
+        if sign := _collapse(space, start_space):
+            self.recorder.warn(
+                progress.offset + progress.step,
+                f"the space is collapsing: the {sign} on {len(self.monitored)} sentences; try a lower learning_rate",
+            )
         if forgotten:
             self.recorder.warn(
                 progress.offset + progress.step,
@@ -189,6 +214,15 @@ class Selection:
             progress.best_resampled = None if score.resampled is None else score.resampled.tolist()
         progress.last_score = value if step else None
         return best or _within_one_error(score, progress)
+
+
+def _collapse(space: Mapping[str, float], start: Mapping[str, float]) -> str:
+    """How the space has closed up since the measurement at the start; empty if it has not."""
+    if space["effective_rank"] < start["effective_rank"] / 2:
+        return f"effective rank fell from {start['effective_rank']:.1f} to {space['effective_rank']:.1f}"
+    if space["mean_cosine"] > max(0.95, start["mean_cosine"] + 0.01):
+        return f"mean cosine rose from {start['mean_cosine']:.2f} to {space['mean_cosine']:.2f}"
+    return ""
 
 
 def _within_one_error(score: Score, progress: Progress) -> bool:

@@ -19,11 +19,10 @@ from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
-from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
-from isotune.training.selection import Scorer, Selection, general_scorer
+from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
@@ -59,9 +58,9 @@ class StageTraining:
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
-        monitor = Monitor(feeder.monitored)
         general = general_scorer(options, run.workers)
-        self.selection = Selection(scorer, general, monitor, options, run.recorder, progress)
+        monitored = monitored_sentences(feeder.monitored)
+        self.selection = Selection(scorer, general, monitored, options, run.recorder, progress)
         self._saved, self._seconds = time.perf_counter(), 0.0  # when the last checkpoint was written, and how long
         self._best_saved = progress.best_file  # the file that it names
 
