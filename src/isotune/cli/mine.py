@@ -39,12 +39,12 @@ def mine(
     """
     import csv
 
-    from isotune.data import Pair, Sentence, read
+    from isotune.data import Pair, Sentence, Triplet, read
     from isotune.encoder.calibration import required
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import written
-    from isotune.use.search.mining import MARGIN, MinedPair, MinedTriplet, mine_negatives, mine_pairs
+    from isotune.use.search.mining import MARGIN, mine_negatives, mine_pairs
 
     if above is not None and not 0 < above < 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
@@ -55,14 +55,14 @@ def mine(
     out = out or Path("triplets.csv" if negatives else "pairs.csv")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
-    mined: list[MinedPair] | list[MinedTriplet]
+    mined: list[tuple[Pair, float]] | list[tuple[Triplet, float]]
     with written(out, new=True) as path:
         texts = list(read(file, Pair if negatives else Sentence, columns))
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration
         if negatives:
             mined = mine_negatives(map(Pair._make, texts), model, negatives, margin or MARGIN, show_progress=True)
-            what = f"triplets, of {len({triplet[:2] for triplet in mined}):,} of the {len(texts):,} pairs"
+            what = f"triplets, of {len({triplet[:2] for triplet, _ in mined}):,} of the {len(texts):,} pairs"
         else:
             least = above or 0.9 if probability is None else required(calibration).cosine(probability)
             if least <= 0:
@@ -74,10 +74,10 @@ def mine(
         if not mined:
             change = "a larger --margin" if negatives else "a lower --above or --probability"
             raise InputError(f"no {what}; give {change}")
-        header = [*mined[0]._fields, *(["probability"] if calibration else [])]
-        rows = [[*found[:-1], f"{found.cosine:.4f}"] for found in mined]
+        header = [*mined[0][0]._fields, "cosine", *(["probability"] if calibration else [])]
+        rows = [[*found, f"{cosine:.4f}"] for found, cosine in mined]
         if calibration:
-            for row, chance in zip(rows, calibration.probability([found.cosine for found in mined]), strict=True):
+            for row, chance in zip(rows, calibration.probability([cosine for _, cosine in mined]), strict=True):
                 row.append(f"{chance:.4f}")
         with path.open("w", encoding="utf-8", newline="") as table:
             csv.writer(table, lineterminator="\n").writerows([header, *rows])

@@ -29,9 +29,9 @@ def test_mined_pairs_are_mutual_neighbours(
         if i in near[j] and j in near[i] and products[i, j] >= least
     }
     pairs = mine_pairs(texts, encoder, least)
-    assert {(first, second) for first, second, _ in pairs} == expected
+    assert {pair for pair, _ in pairs} == expected
     assert len(pairs) == len(expected) > 5
-    assert [pair.cosine for pair in pairs] == sorted((pair.cosine for pair in pairs), reverse=True)
+    assert [cosine for _, cosine in pairs] == sorted((cosine for _, cosine in pairs), reverse=True)
 
 
 def test_negatives_are_the_nearest_within_the_margin_that_do_not_belong(encoder: Encoder, sentences: list[str]) -> None:
@@ -47,6 +47,6 @@ def test_negatives_are_the_nearest_within_the_margin_that_do_not_belong(encoder:
         fit = [each for each in near if Pair(pair.sentence1, each[0]) not in belong and each[0] != pair.sentence1]
         expected += [(*pair, *each) for each in sorted(fit, key=lambda each: -each[1])[:2]]
     mined = mine_negatives(pairs, encoder, 2, 0.97)
-    assert [triplet[:3] for triplet in mined] == [row[:3] for row in expected]
-    assert [triplet.cosine for triplet in mined] == pytest.approx([row[3] for row in expected], abs=1e-6)
+    assert [triplet for triplet, _ in mined] == [row[:3] for row in expected]
+    assert [cosine for _, cosine in mined] == pytest.approx([row[3] for row in expected], abs=1e-6)
     assert 20 < len(mined) < 2 * len(pairs)  # some pairs have fewer than two

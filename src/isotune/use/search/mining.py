@@ -8,11 +8,10 @@ that no pair names, so its cosine is at most a share of the answer's (NV-Retriev
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
-from isotune.data import Pair
+from isotune.data import Pair, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.vectors import nearest
 
@@ -21,43 +20,27 @@ DEPTH = 100  # the nearest texts, among which are negatives
 MARGIN = 0.95  # NV-Retriever, and docs/search.md
 
 
-class MinedPair(NamedTuple):
-    """Two texts that mean the same, and the cosine of their vectors."""
-
-    sentence1: str
-    sentence2: str
-    cosine: float
-
-
-class MinedTriplet(NamedTuple):
-    """A text, one that belongs to it, one that is near and does not, and the cosine of the first and the last."""
-
-    anchor: str
-    positive: str
-    negative: str
-    cosine: float
-
-
-def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_progress: bool = False) -> list[MinedPair]:
-    """The pairs of texts with at least the cosine `least`, the nearest first."""
+def mine_pairs(
+    texts: Iterable[str], encoder: Encoder, least: float, *, show_progress: bool = False
+) -> list[tuple[Pair, float]]:
+    """The pairs of texts with at least the cosine `least`, and the cosines; the nearest first."""
     sentences = list({_letters(text): text for text in texts}.values())
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
     cosines, rows = nearest(vectors, vectors, NEIGHBOURS + 1)  # a text is the nearest to itself
     query, place = np.nonzero(cosines >= least)
     edges = zip(query.tolist(), rows[query, place].tolist(), strict=True)
     near = dict(zip(edges, cosines[query, place].tolist(), strict=True))  # the cosine of a text and each of its nearest
-    chosen = (
-        MinedPair(sentences[i], sentences[j], cosine) for (i, j), cosine in near.items() if i < j and (j, i) in near
-    )
-    return sorted(chosen, key=lambda pair: -pair.cosine)
+    chosen = ((Pair(sentences[i], sentences[j]), cosine) for (i, j), cosine in near.items() if i < j and (j, i) in near)
+    return sorted(chosen, key=lambda found: -found[1])
 
 
 def mine_negatives(
     pairs: Iterable[Pair], encoder: Encoder, count: int = 1, margin: float = MARGIN, *, show_progress: bool = False
-) -> list[MinedTriplet]:
+) -> list[tuple[Triplet, float]]:
     """Each pair with up to `count` hard negatives, a triplet for each; a pair without negatives gives none.
 
-    Negatives are the nearest second texts, up to the cosine of the pair times `margin`.
+    Negatives are the nearest second texts, up to the cosine of the pair times `margin`. With each triplet comes the
+    cosine of its first text and the negative.
     """
     pairs = list(pairs)
     asked, found = ({_letters(text): text for text in side} for side in zip(*pairs, strict=True))
@@ -73,7 +56,7 @@ def mine_negatives(
         most = margin * float(queries[query] @ documents[answer])
         near = zip(cosines[query], rows[query], strict=True)
         fit = [(texts[row], cosine) for cosine, row in near if cosine <= most and (query, row) not in belong]
-        triplets += [MinedTriplet(*pair, *negative) for negative in fit[:count]]
+        triplets += [(Triplet(*pair, text), cosine) for text, cosine in fit[:count]]
     return triplets
 
 
