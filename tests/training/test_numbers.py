@@ -13,6 +13,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
 from isotune.recipes import TrainingOptions
+from isotune.training.recorder import RunContext
 from isotune.training.step import Stepper, TrainingFailed
 from isotune.training.workers import Workers
 from tests.training.conftest import Train
@@ -28,7 +29,7 @@ def stepper(name: str, model: Path, sentences: list[str], **options: object) -> 
     objectives.float()
     feeder = SimpleNamespace(batch=lambda step: in_float(batch), steps_per_epoch=10)
     training = TrainingOptions.model_validate({"max_gradient_norm": 1e30, **options})
-    steps = Stepper(encoder, objectives, feeder, training, 0, 0, model, Workers())  # type: ignore[arg-type]
+    steps = Stepper(RunContext(model, None, None, 0, Workers()), 0, encoder, objectives, feeder, training)  # type: ignore[arg-type]
     return steps, steps.optimizer.parameters
 
 

@@ -49,11 +49,9 @@ class StageTraining:
         self.options, self.progress, self.feeder = options, progress, feeder
         self.stepper: Stepper | Fit
         if method.options.takes_steps:
-            self.stepper = Stepper(
-                encoder, objectives, feeder, options, run.seed, progress.stage, run.folder, run.workers
-            )
+            self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
         else:
-            self.stepper = Fit(encoder, cast(ClosedForm, method), feeder, run.folder, run.workers)
+            self.stepper = Fit(run, encoder, cast(ClosedForm, method), feeder)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.

@@ -21,8 +21,8 @@ from isotune.training.feed import Feeder
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizer, schedule
+from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Parts
-from isotune.training.workers import Workers
 
 
 class TrainingFailed(InputError):
@@ -58,21 +58,19 @@ class Stepper:
 
     def __init__(
         self,
+        run: RunContext,  # in its folder lie the vectors of a method that is cached
+        stage: int,  # its number, from 0
         encoder: Encoder,  # with everything that the objectives add; what is not trained is frozen
         objectives: Objectives,
         feeder: Feeder,
         options: TrainingOptions,
-        seed: int,
-        stage: int,  # the number of the stage, from 0
-        folder: Path,  # for the vectors of a method that is cached
-        workers: Workers,
     ) -> None:
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
         self.options, self.total = options, options.total_steps(feeder.steps_per_epoch)  # updates of the stage
         self._warmup = options.warmup_steps(self.total, feeder.steps_per_epoch)
         self.optimizer = _optimizer(encoder, objectives, options)
         self.parts: Parts = {"optimizer": self.optimizer}  # what a checkpoint holds, beside encoder and objectives
-        self._seed, self._stage, self._folder, self._workers = seed, stage, folder, workers
+        self._run, self._stage = run, stage
         words = encoder.backbone.model.get_input_embeddings()
         if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
             words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
@@ -81,21 +79,21 @@ class Stepper:
         """Makes what all updates share: the vectors of the texts by a frozen backbone, or by teachers."""
         method = self.objectives.method
         if method.cached:
-            self.feeder.corpus.cache(self.encoder, self._folder, self._workers)
+            self.feeder.corpus.cache(self.encoder, self._run.folder, self._run.workers)
         if method.teachers:
             self.feeder.corpus.teach(method.teachers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
-        with drawing(derive_seed(self._seed, "dropout", self._stage, step)):  # of the heads and objectives
+        with drawing(derive_seed(self._run.seed, "dropout", self._stage, step)):  # of the heads and objectives
             return self._update(step)
 
     def _update(self, step: int) -> Update:
         self.encoder.train()
         self.objectives.train()
         batch = self.feeder.batch(step)
-        passes_seed = derive_seed(self._seed, "passes", self._stage, step)
-        encoding = StepEncoding(self.encoder, self._workers, passes_seed, self.options.chunk_size)
+        passes_seed = derive_seed(self._run.seed, "passes", self._stage, step)
+        encoding = StepEncoding(self.encoder, self._run.workers, passes_seed, self.options.chunk_size)
         with self._autocast():
             asked = self.objectives.ask(batch, self.encoder.device)
             encoded, tape = encoding.encode(asked.views, asked.adversary)
@@ -105,10 +103,10 @@ class Stepper:
         loss = torch.stack(list(terms.values())).sum()
         parameters = self.optimizer.parameters
         loss.backward()
-        self._workers.count_once(parameters)
+        self._run.workers.count_once(parameters)
         with self._autocast():
             tape.backward()
-        self._workers.add_gradients(parameters)
+        self._run.workers.add_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
         rate_share = schedule(step, self.total, self._warmup, self.options)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
@@ -127,8 +125,8 @@ class Stepper:
 class Fit:
     """Makes the only update of a stage with a closed form: the method is fitted to the vectors of all texts."""
 
-    def __init__(self, encoder: Encoder, method: ClosedForm, feeder: Feeder, folder: Path, workers: Workers) -> None:
-        """The vectors are kept in a file in this folder.
+    def __init__(self, run: RunContext, encoder: Encoder, method: ClosedForm, feeder: Feeder) -> None:
+        """The vectors are kept in a file in the folder of the run.
 
         Raises:
             InputError: there are too few texts.
@@ -136,8 +134,7 @@ class Fit:
         method.check(len(feeder.corpus.store))
         self.total = 1
         self.parts: Parts = {}
-        self._encoder, self._method, self._corpus = encoder, method, feeder.corpus
-        self._folder, self._workers = folder, workers
+        self._run, self._encoder, self._method, self._corpus = run, encoder, method, feeder.corpus
 
     def open(self) -> None:
         """Nothing has to be ready before the update."""
@@ -145,7 +142,8 @@ class Fit:
     def update(self, step: int) -> None:
         """Makes the update."""
         self._method.count(self._encoder, torch.from_numpy(self._corpus.store.token_counts()))
-        self._method.fit(self._encoder, self._corpus.cache(self._encoder, self._folder, self._workers))
+        vectors = self._corpus.cache(self._encoder, self._run.folder, self._run.workers)
+        self._method.fit(self._encoder, vectors)
 
 
 def use_lower_rate(options: TrainingOptions) -> str:
