@@ -148,7 +148,7 @@ def load_tasks(
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.
     """
-    return [_load(task, columns) for task in named_tasks(tasks)]
+    return [read() for _, read in (_found(task, columns) for task in named_tasks(tasks))]
 
 
 def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[str | Path]:
@@ -179,17 +179,25 @@ def with_whole_path(task: str) -> str:
 
 def source_of(task: str | Path) -> str:
     """A task's data: a file, a folder, a dataset's "name:split" or "name"; empty for a plugin's task, with its own."""
+    source, _ = _found(task)
+    return source
+
+
+def _found(task: str | Path, columns: Mapping[str, str] | None = None) -> tuple[str, Callable[[], Task]]:
+    """A task's data, as `source_of` gives them, and what reads them."""
+    name = str(task)
     if task in TASKS:
-        return TASKS[str(task)].source
-    kind, _, source = task.partition(":") if isinstance(task, str) else ("", "", "")
-    if kind == GEOMETRY and source:
-        return source
-    if kind == RETRIEVAL and source:
-        return place_and_part(source)[0]
+        return TASKS[name].source, lambda: TASKS[name].load(name, TASKS[name].source)
+    kind, _, data = task.partition(":") if isinstance(task, str) else ("", "", "")
+    if kind == GEOMETRY and data:
+        return data, lambda: load_geometry(name, data)
+    if kind == RETRIEVAL and data:
+        return place_and_part(data)[0], lambda: load_retrieval(name, data, columns)
     if kind in DATASETS:
-        return str(task) if source else f"{task}:test"
+        source = name if data else f"{name}:test"
+        return source, lambda: STSTask(replace(read_scored_pairs(source), name=name, split=""))
     if isinstance(task, Path) or Path(task).is_file():
-        return str(task)
+        return name, lambda: STSTask(read_scored_pairs(Path(task), columns=columns))
     if "." in task or os.path.basename(task) != task:
         raise InputError(f"{task}: no such file, and no task has this name")
     raise unknown("task or file", task, [*TASKS, *GROUPS])
@@ -200,16 +208,3 @@ def task_title(name: str) -> str:
     if name in GROUPS:
         return f"{_GROUP_TITLES[name]} average"
     return TASKS[name].title if name in TASKS else name
-
-
-def _load(task: str | Path, columns: Mapping[str, str] | None) -> Task:
-    source, kind = source_of(task), task.partition(":")[0] if isinstance(task, str) else ""
-    if task in TASKS:
-        return TASKS[str(task)].load(str(task), source)
-    if kind in DATASETS:
-        return STSTask(replace(read_scored_pairs(source), name=str(task), split=""))
-    if kind == GEOMETRY and source != task:
-        return load_geometry(str(task), source)
-    if kind == RETRIEVAL and source != task:
-        return load_retrieval(str(task), str(task).partition(":")[2], columns)
-    return STSTask(read_scored_pairs(Path(task), columns=columns))
