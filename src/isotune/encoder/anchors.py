@@ -6,11 +6,10 @@ threads, processors and rounding change, and below what another pooling or layer
 
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 ANCHORS = "anchors.json"  # in an encoder's folder
 TEXTS = (
@@ -56,11 +55,3 @@ class Anchors(BaseModel):
                 problem = f"its vectors are off by {off:.1g} of their length, where up to {most:g} is right"
         saved = ", ".join(f"{name} {release}" for name, release in self.versions.items())
         return f"{problem}; it was saved with {saved}" if problem else ""
-
-
-def read_anchors(folder: Path) -> Anchors | None:
-    """The anchors in an encoder's folder; None if there are none, or if their file is of another program."""
-    try:
-        return Anchors.model_validate_json((folder / ANCHORS).read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, PositiveFloat
 
 from isotune.errors import InputError
 from isotune.files import CHECKSUMS, checksums, write_text
@@ -59,14 +59,6 @@ class Calibration(BaseModel):
         listed = ""
         while (written := checksums(folder, [CALIBRATION])) != listed:  # maybe by another process, meanwhile
             write_text(sums, "".join([*others, listed := written]))
-
-
-def read_calibration(folder: Path) -> Calibration | None:
-    """The calibration in an encoder's folder; None if there is none, or if its file is of another program."""
-    try:
-        return Calibration.model_validate_json((folder / CALIBRATION).read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None
 
 
 def required(calibration: Calibration | None) -> Calibration:

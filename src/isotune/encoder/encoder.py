@@ -7,17 +7,17 @@ from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from torch.nn.functional import normalize
 
-from isotune.encoder.anchors import ANCHORS, TEXTS, Anchors, read_anchors, versions
+from isotune.encoder.anchors import ANCHORS, TEXTS, Anchors, versions
 from isotune.encoder.backbone import Backbone
-from isotune.encoder.calibration import Calibration, read_calibration
+from isotune.encoder.calibration import CALIBRATION, Calibration
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
@@ -34,6 +34,7 @@ from isotune.kernels.precision import resolved, warn_of_bfloat16
 from isotune.kernels.threads import drawing
 
 logger = logging.getLogger(__name__)
+B = TypeVar("B", bound=BaseModel)
 
 # The type that the weights are loaded in.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
@@ -138,9 +139,10 @@ class Encoder(SentenceModel):
                 raise InputError(f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}")
             encoder.token_weights = torch.ones(known)
             encoder.token_weights[:count] = saved.token_weights[:known]
-        encoder.calibration = read_calibration(folder)
+        encoder.calibration = _read(Calibration, folder / CALIBRATION)
         encoder.to(device).eval()
-        encoder._anchors = read_anchors(folder) if (pooling, layers, prompt) == (None, None, None) else None
+        as_saved = (pooling, layers, prompt) == (None, None, None)
+        encoder._anchors = _read(Anchors, folder / ANCHORS) if as_saved else None
         if changed := encoder.changed():
             logger.warning("encoder %s: %s", folder, changed)
         return encoder
@@ -244,3 +246,11 @@ class Encoder(SentenceModel):
             (folder / ANCHORS).write_text(self._give(TEXTS, vectors=True).model_dump_json() + "\n", "utf-8")
             names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
             (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")
+
+
+def _read(kind: type[B], path: Path) -> B | None:
+    """What a file of an encoder's folder says; None if there is none, or if it is of another program."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
