@@ -112,7 +112,7 @@ class Index:
                         "is not known; put the file back, or remove the folder and make the index again"
                     )
                 # Last the description: nobody opens an index without a table, and a killed command can go on.
-                _write_description(folder, description)
+                write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
         index._encoder = encoder
@@ -290,10 +290,6 @@ def _read_description(folder: Path) -> dict[str, Any]:
     if not isinstance(description, dict) or not description.keys() >= KEYS:
         raise InputError(f"{path}: it does not describe an index; make a new index")
     return description
-
-
-def _write_description(folder: Path, description: Mapping[str, Any]) -> None:
-    write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
 
 def _fuse(*rankings: list[Row]) -> list[Row]:
