@@ -119,11 +119,6 @@ class Backbone(nn.Module):
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return None if limit is None else int(limit) - self.first_position
 
-    @property
-    def knows_positions(self) -> bool:
-        """Whether position ids matter; some DeBERTa models only know distances between tokens."""
-        return bool(getattr(self.model.config, "position_biased_input", True))
-
     @fast_float32()
     def forward(
         self, tokens: Packed, augmentation: Augmentation | None = None, layers: Collection[int] | None = None

@@ -325,7 +325,9 @@ def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Aug
         raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
     if rate:
         augmentation = replace(augmentation, rate=float(rate))
-    if type(augmentation).positions is not Augmentation.positions and not encoder.backbone.knows_positions:
+    # Some DeBERTa models only know distances between tokens.
+    knows_positions = getattr(encoder.backbone.model.config, "position_biased_input", True)
+    if type(augmentation).positions is not Augmentation.positions and not knows_positions:
         raise InputError(
             f"augmentation {name}: this model has no positions; give --augmentations token_cutoff feature_cutoff"
         )
