@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
-from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.errors import InputError
 from tests.conftest import reopened
 
@@ -49,7 +49,7 @@ def test_pool_gives_the_vectors_that_the_heads_get(encoder: Encoder, sentences: 
     states = encoder.backbone(tokens, layers=range(4))
     mean = Pooling("mean", (1,))
     assert torch.equal(encoder.pool(tokens, pooling=mean), tokens.restore(mean(states, tokens)))
-    both = encoder.pool(tokens, pooling=EachLayer("mean", (1, 3)))  # [N, 2, d]
+    both = encoder.pool(tokens, pooling=Pooling("mean", (1, 3), each=True))  # [N, 2, d]
     assert torch.equal(both[:, 0], encoder.pool(tokens, pooling=mean))
     assert torch.equal(both[:, 1], encoder.pool(tokens))
     places = torch.tensor([40, 2, 300])

@@ -9,7 +9,7 @@ from torch import Tensor
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.methods.method import VectorView, View
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation, Shuffle
@@ -22,7 +22,8 @@ def encode(encoder: Encoder, *views: View) -> list[Tensor]:
 
 def test_a_frozen_copy_gives_every_layer_and_no_gradient(encoder: Encoder, tokens: Packed) -> None:
     frozen = deepcopy(encoder.backbone).eval()
-    tuned, layers = encode(encoder, View(tokens), View(tokens, pooling=EachLayer("max", (0, 2, 3)), backbone=frozen))
+    pooling = Pooling("max", (0, 2, 3), each=True)
+    tuned, layers = encode(encoder, View(tokens), View(tokens, pooling=pooling, backbone=frozen))
     assert layers.shape == (9, 3, 32)
     assert not layers.requires_grad
     assert tuned.requires_grad

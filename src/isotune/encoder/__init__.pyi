@@ -2,4 +2,4 @@ from .encoder import Encoder as Encoder
 from .fingerprint import short_hash as short_hash
 from .format.pretrained import local_folder as local_folder
 from .options import EncoderOptions as EncoderOptions
-from .pooling import EachLayer as EachLayer
+from .pooling import Pooling as Pooling

@@ -17,7 +17,7 @@ from isotune.encoder.backbone import Backbone
 from isotune.encoder.format.prompt import Prompts, fill_mask, split_prompt
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.language import LanguageHead
-from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 from isotune.views.masking import mask_token_id
@@ -142,13 +142,13 @@ class SentenceModel(nn.Module):
         self,
         tokens: Packed,
         augmentation: Augmentation | None = None,
-        pooling: Pooling | EachLayer | TokenStates | None = None,
+        pooling: Pooling | TokenStates | None = None,
         backbone: Backbone | None = None,
     ) -> Tensor:
         """Computes the pooled hidden states [N, d], without the heads; arguments and order as `forward` has them.
 
-        `backbone` replaces the encoder's. `EachLayer` gives [N, layers, d], and `TokenStates` [M, d] in the order of
-        its places.
+        `backbone` replaces the encoder's. A pooling of `each` layer gives [N, layers, d], and `TokenStates` [M, d] in
+        the order of its places.
         """
         backbone = backbone or self.backbone
         pooling = (pooling or self.pooling).numbered(backbone.layers)

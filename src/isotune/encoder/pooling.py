@@ -31,6 +31,7 @@ class Pooling:
     weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
     mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
     mask_first: bool = False  # whether the prompt's mask token is before the sentence, which may have others
+    each: bool = False  # whether layers are pooled by themselves: several vectors a sentence, as self-guided views are
 
     def resolve(self, blocks: int) -> dict[int, float]:
         """Maps each layer, as a number from 0 to `blocks`, to its share of the average."""
@@ -64,8 +65,12 @@ class Pooling:
         """Pools packed hidden states to [N, d] float32 (float64 for float64 states), in packed order.
 
         The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers. In mode "mean", a
-        token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
+        token weighs what `token_weights` [vocabulary] says for its id; None for equal weights. With `each`, the result
+        is [N, layers, d].
         """
+        if self.each:
+            poolings = [replace(self, layers=(layer,), each=False) for layer in self.layers]
+            return torch.stack([pooling(states, tokens, token_weights) for pooling in poolings], dim=1)
         shares = self.resolve(max(self.layers))
         return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self))
 
@@ -153,23 +158,6 @@ def change_pooling(pooling: Pooling, mode: str | None, layers: Sequence[int] | N
     if layers is not None:
         pooling = replace(pooling, layers=tuple(layers), weights=None)
     return replace(pooling, mode=mode or pooling.mode)
-
-
-@dataclass(frozen=True)
-class EachLayer:
-    """Pools every layer by itself: several vectors a sentence (the views of "Self-Guided Contrastive Learning")."""
-
-    mode: str
-    layers: tuple[int, ...]
-
-    def numbered(self, blocks: int) -> Self:
-        """The same pooling, with layers from 0 to `blocks`."""
-        return replace(self, layers=Pooling(layers=self.layers).numbered(blocks).layers)
-
-    def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
-        """The hidden states [T, d] of the layers -> [N, len(layers), d] float32, in packed order."""
-        poolings = [Pooling(self.mode, (layer,)) for layer in self.layers]
-        return torch.stack([pooling(states, tokens, token_weights) for pooling in poolings], dim=1)
 
 
 @dataclass(frozen=True, eq=False)

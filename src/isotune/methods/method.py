@@ -32,7 +32,7 @@ from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import NO_PROMPTS, Encoder
 from isotune.encoder.heads.head import Head
 from isotune.encoder.language import LanguageHead
-from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions, MethodOptions
@@ -113,7 +113,7 @@ class View:
 
     tokens: Packed
     augmentation: Augmentation = field(default_factory=NoAugmentation)  # how the embedding layer changes the sentences
-    pooling: Pooling | EachLayer | TokenStates | None = None  # replaces the encoder's pooling
+    pooling: Pooling | TokenStates | None = None  # replaces the encoder's pooling
     # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
     # or evaluation) that it is in.
     backbone: Backbone | None = None

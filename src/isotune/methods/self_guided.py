@@ -16,7 +16,7 @@ from torch.nn.functional import mse_loss
 from isotune.data.packed import moved
 from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import EachLayer, Pooling
+from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3
 from isotune.methods.method import Batch, Method, View
@@ -74,7 +74,7 @@ class SelfGuided(Tethered):
             )
         every = range(encoder.backbone.layers + 1)
         layers = Pooling(layers=options.view_layers or tuple(every)).resolve(encoder.backbone.layers)
-        self.of_layers = EachLayer(options.view_pooling, tuple(layers))
+        self.of_layers = Pooling(options.view_pooling, tuple(layers), each=True)
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The first text of each row in the tuned copy, and the last text in the fixed copy."""

@@ -31,7 +31,7 @@ from torch.nn.functional import normalize
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
 from isotune.training.passes import Encoded, Pass, Tape, by_thread
@@ -203,7 +203,7 @@ class _Row:
 
         return encode, watchers
 
-    def _pooling(self, part: Packed) -> Pooling | EachLayer | TokenStates | None:
+    def _pooling(self, part: Packed) -> Pooling | TokenStates | None:
         """The pooling of the views, for a part of the row."""
         pooling = self.kind.pooling
         if not isinstance(pooling, TokenStates) or part is self.tokens:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from isotune.data import Packed, ScoredPairs
-from isotune.encoder import EachLayer
+from isotune.encoder import Pooling
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import (
     Table,
@@ -60,7 +60,7 @@ def _pool(
 ) -> Tensor:  # [N, poolings x layers, d]
     places = tokens.on_device(tokens.starts + (torch.rand(len(tokens), generator=generator) * tokens.lengths).long())
     random = torch.stack([states[layer][places].float() for layer in layers], dim=1)
-    return torch.cat([*(EachLayer(mode, layers)(states, tokens) for mode in MODES), random], dim=1)
+    return torch.cat([*(Pooling(mode, layers, each=True)(states, tokens) for mode in MODES), random], dim=1)
 
 
 @per_encoder
