@@ -73,8 +73,8 @@ def fetched_model(model: str) -> Path | None:
     return folder if (folder / MODULES).exists() or (folder / "config.json").exists() else None
 
 
-def hub_files(model: str) -> list[str] | None:
-    """The names of a repository's files; None if the hub gives no answer, and the repository was fetched before."""
+def hub_files(model: str) -> list[str] | Path:
+    """The names of a repository's files; the folder of what was fetched before, if the hub gives no answer."""
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
@@ -85,8 +85,8 @@ def hub_files(model: str) -> list[str] | None:
     except (HFValidationError, RepositoryNotFoundError):
         raise
     except Exception as error:  # libraries below raise errors of many classes
-        if fetched_model(model):
-            return None
+        if folder := fetched_model(model):
+            return folder
         raise OSError(str(error)) from error
 
 
@@ -94,5 +94,4 @@ def hub_files(model: str) -> list[str] | None:
 def _on_hub(model: str) -> bool:
     with model_errors(model):
         files = hub_files(model)
-    folder = fetched_model(model) if files is None else None
-    return (folder / MODULES).exists() if folder else MODULES in (files or ())
+    return (files / MODULES).exists() if isinstance(files, Path) else MODULES in files

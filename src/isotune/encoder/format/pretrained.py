@@ -21,7 +21,7 @@ from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progr
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.encoder.backbone import refuse_other_models
-from isotune.encoder.finished import ADAPTER, MODULES, fetched_model, hub_files, model_errors, model_folder
+from isotune.encoder.finished import ADAPTER, MODULES, hub_files, model_errors, model_folder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.files import CHECKSUMS, inside, read_json
@@ -64,8 +64,7 @@ def local_folder(model: str | Path) -> Path:
     name = str(model)
     with model_errors(name):
         files = hub_files(name)
-        fetched = fetched_model(name) if files is None else None
-        return fetched or Path(snapshot_download(name, allow_patterns=_wanted(files or ())))
+        return files if isinstance(files, Path) else Path(snapshot_download(name, allow_patterns=_wanted(files)))
 
 
 def _wanted(names: Iterable[str]) -> list[str]:
