@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from isotune.kernels import precision
 from isotune.kernels.cpu import float32
 from isotune.training.optimizer import Optimizer
 from tests.training.conftest import Train, resume, same, stopped_at, weights
@@ -16,7 +15,8 @@ setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 def machine(has_bfloat16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with or without instructions for bfloat16."""
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: has_bfloat16)
+    for module in ("isotune.kernels.precision", "isotune.training.run"):
+        monkeypatch.setattr(f"{module}.has_bfloat16", lambda device: has_bfloat16)
 
 
 def taken(run: Path) -> str:

@@ -20,11 +20,6 @@ def has_bfloat16(device: str) -> bool:
     return device == "cpu" and any(torch.cpu.get_capabilities().get(name) for name in INSTRUCTIONS)
 
 
-def faster_precision(device: str) -> str:
-    """The number type in which a kind of device computes faster: "bfloat16" or "float32"."""
-    return "bfloat16" if has_bfloat16(device) else "float32"
-
-
 def resolved(precision: Precision | None, device: str) -> Precision | None:
     """What "auto" is on a kind of device: bfloat16 on GPUs that have it, else None, the type of the saved weights."""
     if precision != "auto":

@@ -30,7 +30,7 @@ from isotune.evaluation import DevTask, RunEvaluation, Task, load_dev, load_task
 from isotune.evaluation.results import UNJUDGED
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
-from isotune.kernels.precision import faster_precision, warn_of_bfloat16
+from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
 from isotune.methods.method import Method
 from isotune.methods.options import Use
@@ -120,7 +120,8 @@ def train(
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
-            new = _with_whole_paths(new.with_precision(workers.by_leader(lambda: faster_precision(default_device()))))
+            faster = workers.by_leader(lambda: has_bfloat16(default_device()))
+            new = _with_whole_paths(new.with_precision("bfloat16" if faster else "float32"))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
