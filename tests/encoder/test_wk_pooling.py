@@ -10,8 +10,8 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import Pooling
-from isotune.encoder.wk_pooling import wk_layers, wk_pooling
+from isotune.encoder.pooling import Pooling, change_pooling
+from isotune.encoder.wk_pooling import wk_pooling
 from tests.conftest import reopened
 from tests.reference import wk as reference
 
@@ -37,10 +37,8 @@ def test_wk_pooling_equals_its_transcription(layers: int, released: bool) -> Non
 
 
 def test_the_default_layers_start_at_the_fourth() -> None:
-    assert wk_layers(24) == tuple(range(4, 25))
-    assert wk_layers(6) == (4, 5, 6)
-    assert wk_layers(4) == (2, 3, 4)
-    assert wk_layers(2) == (0, 1, 2)
+    for blocks, layers in {24: tuple(range(4, 25)), 6: (4, 5, 6), 4: (2, 3, 4), 2: (0, 1, 2)}.items():
+        assert change_pooling(Pooling(), "wk", None, blocks).layers == layers
 
 
 def test_a_saved_encoder_gives_the_same_vectors(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isotune.data.packed import Packed, computed_once
 from isotune.encoder.options import POOLINGS
-from isotune.encoder.wk_pooling import wk_layers, wk_pooling
+from isotune.encoder.wk_pooling import wk_pooling
 from isotune.errors import InputError
 
 WK = ("wk", "wk-released")  # the poolings that weigh layers by themselves
@@ -151,10 +151,11 @@ def wk(hidden: HiddenStates) -> Tensor:
 def change_pooling(pooling: Pooling, mode: str | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
     """Replaces the mode and the layers of a pooling where they are given; `blocks` are the model's.
 
-    Named layers are averaged with equal weights. A change to a pooling of `WK` alone takes its own choice of layers.
+    Named layers are averaged with equal weights. A change to a pooling of `WK` alone takes its own choice of layers:
+    from the fourth block on, as in the authors' code, and at least three layers.
     """
     if layers is None and mode in WK and pooling.mode not in WK:
-        layers = wk_layers(blocks)
+        layers = range(min(4, blocks - 2), blocks + 1)
     if layers is not None:
         pooling = replace(pooling, layers=tuple(layers), weights=None)
     return replace(pooling, mode=mode or pooling.mode)

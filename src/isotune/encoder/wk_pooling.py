@@ -29,11 +29,6 @@ from isotune.kernels.device import has_float64
 WINDOW = 2  # layers on each side; the authors' choice
 
 
-def wk_layers(blocks: int) -> tuple[int, ...]:
-    """The layers to fuse: from the fourth block on, as in the authors' code, and at least three layers."""
-    return tuple(range(min(4, blocks - 2), blocks + 1))
-
-
 def wk_pooling(states: Sequence[Tensor], tokens: Packed, *, released: bool = False) -> Tensor:
     """Fuses the hidden states [T, d] of three or more layers, lower layers first, to [N, d], in packed order."""
     x = torch.stack(list(states), dim=1)  # [T, L, d]
