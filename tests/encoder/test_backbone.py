@@ -147,7 +147,7 @@ def test_bfloat16_is_close_and_heads_are_dropped_anew_in_every_pass(name: str) -
         state = last(backbone, tokens)
     assert torch.cosine_similarity(state.float(), exact).min() > 0.99
     backbone.train()
-    with backbone.dropout(0.0), backbone.drop_heads(0.5):
+    with backbone.dropout(0.0, of_heads=0.5):
         torch.manual_seed(0)
         first, second = last(backbone, tokens), last(backbone, tokens)
         torch.manual_seed(0)
@@ -241,7 +241,7 @@ def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
     backbone = Backbone(make("bert")).train()
     with backbone.dropout(0.0), torch.no_grad():
         plain = attention_outputs(backbone, tokens)
-        with backbone.drop_heads(0.25):
+        with backbone.dropout(None, of_heads=0.25):
             dropped = attention_outputs(backbone, tokens)
             torch.testing.assert_close(attention_outputs(backbone.eval(), tokens), plain)  # in training only
             backbone.train()

@@ -76,8 +76,7 @@ class Backbone(nn.Module):
         model_type = model.config.model_type
         replace_dropout(model)
         self.model = model  # without a task head
-        self.attention_dropout: float | None = None  # see `dropout`
-        self.head_dropout = 0.0  # see `drop_heads`
+        self._rates: dict[str, float | None] = {}  # see `dropout`
         self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
         if self.padded:
             _warn_padded(model_type)
@@ -141,7 +140,7 @@ class Backbone(nn.Module):
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = self._to_model(tokens, tokens.types)
         if self.training and not self.padded:
-            inputs |= {"attention_dropout": self.attention_dropout, "head_dropout": self.head_dropout}
+            inputs |= self._rates
 
         def augment(embeddings: Tensor) -> Tensor:
             return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
@@ -184,10 +183,11 @@ class Backbone(nn.Module):
         return using(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
 
     @contextmanager
-    def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:
+    def dropout(self, rate: float | None, of_attention: float | None = None, of_heads: float = 0.0) -> Iterator[None]:
         """Sets the rate of every dropout layer of the model for a `with` block; None keeps the model's own rates.
 
         `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
+        `of_heads` is the rate at which whole attention heads of a sentence are dropped in training (DropHead).
         """
         modules = [] if rate is None else list(self.model.modules())
         # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
@@ -200,11 +200,11 @@ class Backbone(nn.Module):
         rates = [getattr(module, name) for module, name in places]
         for module, name in places:
             setattr(module, name, rate)
-        self.attention_dropout = of_attention
+        before, self._rates = self._rates, {"attention_dropout": of_attention, "head_dropout": of_heads}
         try:
             yield
         finally:
-            self.attention_dropout = None
+            self._rates = before
             for (module, name), model_rate in zip(places, rates, strict=True):
                 setattr(module, name, model_rate)
 
@@ -225,15 +225,6 @@ class Backbone(nn.Module):
                     f"{name} {rate}: models of type {self.model.config.model_type} keep their own attention, which "
                     f"isotune can't change; leave {name} out or choose another model"
                 )
-
-    @contextmanager
-    def drop_heads(self, rate: float) -> Iterator[None]:
-        """Has training drop whole attention heads of a sentence at this rate (DropHead), for a `with` block."""
-        self.head_dropout = rate
-        try:
-            yield
-        finally:
-            self.head_dropout = 0.0
 
 
 def refuse_other_models(config: Mapping[str, Any]) -> None:

@@ -78,8 +78,8 @@ class StageTraining:
             if not progress.done:
                 self.stepper.open()  # not before: a resumed run has the right weights only after `load_parts`
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.stepper.total)
-            dropout = backbone.dropout(options.model_dropout, options.attention_dropout)
-            with self.run.stop, dropout, backbone.drop_heads(options.as_released.head_dropout):
+            rates = options.model_dropout, options.attention_dropout, options.as_released.head_dropout
+            with self.run.stop, backbone.dropout(*rates):
                 self._take_steps()
                 if not progress.done:
                     self._save_stopped()
