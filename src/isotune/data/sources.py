@@ -105,15 +105,16 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
         return dataset_records(name, split, query)
     if not isinstance(source, (str, Path)):
         return [Opened("<rows>", _from_python(checked_rows(source), query.row_type))]
+    of_text = _paragraphs if query.row_type is NeighbourPair else iter
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [Opened("<stdin>", _of_text(read_text(sys.stdin.buffer, "<stdin>"), query))]
+        return [Opened("<stdin>", of_text(read_text(sys.stdin.buffer, "<stdin>")))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
         return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
     opened = [(path, read_file(path)) for path in files_of(source)]
-    return [Opened(str(path), _of_text(file, query) if format_of(path) is read_text else file) for path, file in opened]
+    return [Opened(str(path), of_text(file) if format_of(path) is read_text else file) for path, file in opened]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +174,6 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
 def _name_and_split(source: Source) -> tuple[str, str]:
     name, _, split = source.partition(":") if isinstance(source, str) else ("", "", "")
     return name, split
-
-
-def _of_text(lines: Records, query: RowQuery[R]) -> Records:
-    return _paragraphs(lines) if query.row_type is NeighbourPair else lines
 
 
 def _paragraphs(records: Records) -> Records:
