@@ -12,7 +12,7 @@ dataset that stands in for it on machines that can't reach the public source (`s
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -71,22 +71,22 @@ _READ_VALUE: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _dataset(name: str, table: dict[str, Any]) -> Dataset:
-    file: dict[str, Any] = {key: table.pop(key) for key in ("file", "sha256") if key in table}
-    splits = {split: _split({**file, **facts}) for split, facts in table.pop("splits", {}).items()}
+def _dataset(name: str, table: dict[str, Any], folder: Path) -> Dataset:
+    file: dict[str, Any] = {key: table.pop(key, "") for key in ("file", "sha256")}
+    splits = {split: _split({**file, **facts}, folder) for split, facts in table.pop("splits", {}).items()}
     values = {key: _READ_VALUE.get(key, lambda value: value)(value) for key, value in table.items() if key != "like"}
     return Dataset(name=name, splits=MappingProxyType(splits), **values)
 
 
-def _split(table: dict[str, Any]) -> Split:
+def _split(table: dict[str, Any], folder: Path) -> Split:
     counts = {"gold_count": table["row_count"], "rows_in_file": table["row_count"]}
-    names = tuple(table.pop("names_in_file", ()))
-    return Split(names_in_file=names, **{"file": "", "sha256": "", **counts, **table})
+    names, file = tuple(table.pop("names_in_file", ())), table.pop("file")
+    return Split(file=str(folder / file) if file else "", names_in_file=names, **{**counts, **table})
 
 
-def _read(name: str | Path) -> dict[str, Dataset]:
+def _read(name: str | Path, folder: Path = Path()) -> dict[str, Dataset]:
     tables = read_toml("datasets", name, _FILES)
-    return {key: _dataset(key, {**tables.get(table.get("like"), {}), **table}) for key, table in tables.items()}
+    return {key: _dataset(key, {**tables.get(table.get("like"), {}), **table}, folder) for key, table in tables.items()}
 
 
 def add_datasets(path: str | Path) -> None:
@@ -95,17 +95,12 @@ def add_datasets(path: str | Path) -> None:
     Raises:
         InputError: the file can't be read, a table lacks a key or has an unknown one, or a name is taken.
     """
-    folder = Path(path).resolve().parent
     try:
-        datasets = _read(Path(path))
+        datasets = _read(Path(path), Path(path).resolve().parent)
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"datasets {path}: a table lacks a key or has an unknown one ({error})") from error
     for name, dataset in datasets.items():
-        splits = {
-            split: replace(facts, file=str(folder / facts.file) if facts.file else "")
-            for split, facts in dataset.splits.items()
-        }
-        DATASETS.add(name, replace(dataset, splits=MappingProxyType(splits)), str(Path(path).resolve()))
+        DATASETS.add(name, dataset, str(Path(path).resolve()))
 
 
 _FILES = toml_files(resources.files(__name__))
