@@ -96,12 +96,12 @@ def make_model(name: str, folder: Path) -> Path:
     import torch
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    from isotune.bundled import bundled_model
+    from isotune.bundled import MODEL_FOLDER
 
     path = folder / name
     torch.manual_seed(0)
     BertModel(BertConfig(**SHAPES[name])).save_pretrained(path)  # type: ignore[arg-type]
-    AutoTokenizer.from_pretrained(bundled_model()).save_pretrained(path)
+    AutoTokenizer.from_pretrained(MODEL_FOLDER).save_pretrained(path)
     return path
 
 

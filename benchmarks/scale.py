@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from machine import processor
 from rounds import table
 
-from isotune.bundled import BUNDLED_MODEL, bundled_data
+from isotune.bundled import BUNDLED_DATA, BUNDLED_MODEL
 
 HEAD = 5  # words of a beginning
 STEPS = (100, 1_000, 10_000)
@@ -80,7 +80,7 @@ def commands(kind: str, counts: list[int], folder: Path) -> Iterator[tuple[str, 
 
 def write_text(path: Path, count: int) -> None:
     """Writes so many different sentences."""
-    words = [line.split() for line in (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()]
+    words = [line.split() for line in (BUNDLED_DATA / "stsb-open" / "train.txt").read_text("utf-8").splitlines()]
     heads = sorted({" ".join(line[:HEAD]) for line in words})
     tails = sorted({" ".join(line[HEAD:]) for line in words})
     pairs = random.Random(0).sample(range(len(heads) * len(tails)), count)

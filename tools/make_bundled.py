@@ -18,7 +18,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from isotune.bundled import bundled_data, bundled_model
+from isotune.bundled import BUNDLED_DATA, MODEL_FOLDER
 from isotune.data.records import read_file
 from isotune.data.rows import Sentence, to_rows
 
@@ -80,5 +80,5 @@ def _write(path: Path, lines: Iterable[Iterable[object]]) -> None:
 
 
 if __name__ == "__main__":
-    make_stsb_open(Path(os.environ["ISOTUNE_DATA"]), bundled_data() / "stsb-open")
-    make_bert_tiny(Path(sys.argv[1]), bundled_model())
+    make_stsb_open(Path(os.environ["ISOTUNE_DATA"]), BUNDLED_DATA / "stsb-open")
+    make_bert_tiny(Path(sys.argv[1]), MODEL_FOLDER)

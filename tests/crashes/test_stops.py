@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from isotune.bundled import bundled_data
+from isotune.bundled import BUNDLED_DATA
 from tests.crashes.commands import Running, beside, call, goes_on, result, start
 from tests.crashes.kills import check_whole
 from tests.hub.environment import HUB
@@ -62,7 +62,7 @@ WORDS = {
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The files that `WORDS` names in capitals."""
     folder, chance = tmp_path_factory.mktemp("inputs"), random.Random(0)
-    few = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
+    few = (BUNDLED_DATA / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
     halves = [line.split() for line in few]
     lines = [" ".join(chance.choice(halves)[:5] + chance.choice(halves)[5:]) + f" {number}" for number in range(10_000)]
     for name, content in {

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from isotune.bundled import bundled_data, bundled_model
+from isotune.bundled import BUNDLED_DATA, MODEL_FOLDER
 from isotune.data import Sentence, available, read, read_scored_pairs
 
-STSB_OPEN = bundled_data() / "stsb-open"
+STSB_OPEN = BUNDLED_DATA / "stsb-open"
 ROOT = Path(__file__).parents[2]
 
 
@@ -54,12 +54,12 @@ def test_the_notices_of_the_release_are_there() -> None:
     for notice in ("European Media Monitor", "PASCAL VOC-2008", "Stack Exchange Inc.", "licenses/by-sa/4.0"):
         assert notice in notices
     assert "attribution requirements" in (STSB_OPEN / "answers-forums-LICENSE.txt").read_text()
-    assert "Version 2.0, January 2004" in (bundled_model() / "LICENSE").read_text()
+    assert "Version 2.0, January 2004" in (MODEL_FOLDER / "LICENSE").read_text()
 
 
 def test_the_model_is_the_checkpoint_in_float16(real_models: Path) -> None:
     checkpoint = load_file(real_models / "bert-tiny" / "model.safetensors")
-    bundled = load_file(bundled_model() / "model.safetensors")
+    bundled = load_file(MODEL_FOLDER / "model.safetensors")
     assert bundled.keys() == checkpoint.keys()
     assert all((bundled[name] == weights.half()).all() for name, weights in checkpoint.items())
 

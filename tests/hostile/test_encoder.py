@@ -20,7 +20,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from isotune.bundled import bundled_model
+from isotune.bundled import MODEL_FOLDER
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
@@ -120,7 +120,7 @@ def test_a_damaged_folder_gives_equal_vectors_a_warning_or_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     draw, counts, bad = random.Random(SEED), Counter[str](), []
-    bases = [bundled_model(), tmp_path / "saved", tmp_path / "prompted"]
+    bases = [MODEL_FOLDER, tmp_path / "saved", tmp_path / "prompted"]
     saved = Encoder.load("bert-tiny", layers=(0, -1))
     saved.heads.append(Dense(saved.dimension, 8))
     saved.token_weights = torch.ones(saved.backbone.model.config.vocab_size)

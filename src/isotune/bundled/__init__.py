@@ -7,17 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 
 BUNDLED_MODEL = "bert-tiny"  # the name of the bundled model, wherever a model is named
+BUNDLED_DATA = Path(str(files(__name__)))  # the folder of the bundled datasets, with the layout of `$ISOTUNE_DATA`
+MODEL_FOLDER = BUNDLED_DATA / BUNDLED_MODEL  # of BERT-tiny: two blocks of 128 features, no sentence encoder yet
 MODEL_FILES = ("config.json", "modules.json")  # a folder with a model has one of these
-
-
-def bundled_data() -> Path:
-    """The folder of the bundled datasets, with the layout of `$ISOTUNE_DATA`."""
-    return Path(str(files(__name__)))
-
-
-def bundled_model() -> Path:
-    """The folder of BERT-tiny: two blocks of 128 features, no sentence encoder yet."""
-    return bundled_data() / BUNDLED_MODEL
 
 
 def local_model(model: str | Path) -> Path | None:
@@ -27,5 +19,5 @@ def local_model(model: str | Path) -> Path | None:
     """
     path = Path(model).expanduser()
     if str(model) == BUNDLED_MODEL and not any((path / file).exists() for file in MODEL_FILES):
-        return bundled_model()
+        return MODEL_FOLDER
     return path if path.exists() else None

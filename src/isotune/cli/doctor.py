@@ -17,7 +17,7 @@ def doctor(encoder: Annotated[str | None, ENCODER] = None, /, *, as_json: Annota
 
     import torch
 
-    from isotune.bundled import bundled_model
+    from isotune.bundled import MODEL_FOLDER
     from isotune.cli.tables import print_json
     from isotune.data import DATASETS, available
     from isotune.encoder.encoder import Encoder
@@ -42,7 +42,7 @@ def doctor(encoder: Annotated[str | None, ENCODER] = None, /, *, as_json: Annota
     line("ISOTUNE_DATA", os.environ.get("ISOTUNE_DATA", "not set"))
     line("datasets here", ", ".join(name for name in DATASETS if available(name)))
     sentences = ["Short.", "A longer sentence, packed in the same batch as the short one."]
-    model = Encoder.load(encoder or bundled_model(), precision="float32")
+    model = Encoder.load(encoder or MODEL_FOLDER, precision="float32")
     changed = model.changed(vectors=True)
     packed = model.encode(sentences)
     # Encode again with the same weights, padded and with the attention of transformers.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from isotune.bundled import bundled_data
+from isotune.bundled import BUNDLED_DATA
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
 from isotune.data.published import is_fetched, open_published
@@ -74,7 +74,7 @@ def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
 
 
 def _find_file(split: Split) -> Path | None:
-    folders = [bundled_data(), os.environ.get("ISOTUNE_DATA")]
+    folders = [BUNDLED_DATA, os.environ.get("ISOTUNE_DATA")]
     paths = (Path(folder, split.file) for folder in folders if folder and split.file)
     return next((path for path in paths if path.is_file()), None)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import Tensor
 
-from isotune.bundled import BUNDLED_MODEL, bundled_model, local_model
+from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import DATASETS
 from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython, checked_rows, items_of
@@ -177,7 +177,7 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
 
     def whole_model(name: str) -> str:
         model = local_model(name)
-        return name if model in (None, bundled_model()) else os.path.abspath(model)
+        return name if model in (None, MODEL_FOLDER) else os.path.abspath(model)
 
     table = recipe.with_sources(lambda source: [whole(source)]).table()
     table |= {"dev": with_whole_path(recipe.dev), "tasks": [with_whole_path(task) for task in recipe.tasks]}

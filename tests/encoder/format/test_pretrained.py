@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from isotune.bundled import bundled_model, local_model
+from isotune.bundled import MODEL_FOLDER, local_model
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.heads import Dense
@@ -304,9 +304,9 @@ def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert local_model("bert-tiny") == bundled_model()
+    assert local_model("bert-tiny") == MODEL_FOLDER
     Path("bert-tiny", "encoder").mkdir(parents=True)  # as `--out bert-tiny` leaves it
-    assert local_model("bert-tiny") == local_folder("bert-tiny") == bundled_model()
+    assert local_model("bert-tiny") == local_folder("bert-tiny") == MODEL_FOLDER
     assert local_model(tmp_path / "bert-tiny") == tmp_path / "bert-tiny"
     Path("bert-tiny", file).touch()
     assert local_model("bert-tiny") == local_folder("bert-tiny") == Path("bert-tiny")
