@@ -56,11 +56,12 @@ class Corpora:
 
     def try_stage(self, stage: Stage, method: Method, encoder: Encoder) -> None:
         """Reads the first row of every source of a stage but standard input, and tokenizes one short row."""
+        length = min(stage.training.max_length, encoder.max_length)
         for feed in self._feeds(stage, method).values():
             for source in self._sources(feed.data):
                 if source != "-":
                     next(self._read([source], feed, stage.training))
-            method.tokenize(encoder, [["a"]] * len(text_fields(feed.rows)), _max_length(stage, encoder))
+            method.tokenize(encoder, [["a"]] * len(text_fields(feed.rows)), length)
         for scored in (*method.scored("dev").values(), *method.scored("test").values()):
             for source in scored.data:
                 next(read([source], scored.rows, self.recipe.columns))
@@ -74,7 +75,7 @@ class Corpora:
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
-        length = _max_length(stage, encoder)
+        length = min(stage.training.max_length, encoder.max_length)
         tokenize = partial(method.tokenize, encoder, max_length=length)
         columns = self.recipe.columns
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.run.folder)
@@ -211,7 +212,3 @@ def _draw(rows: Iterable[Row], most: int, seed: int) -> tuple[list[Row], int]:
         elif (slot := random.randrange(count)) < most:
             drawn[slot] = count, row
     return [row for _, row in sorted(drawn)], count
-
-
-def _max_length(stage: Stage, encoder: Encoder) -> int:
-    return min(stage.training.max_length, encoder.max_length)

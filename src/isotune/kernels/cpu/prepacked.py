@@ -24,7 +24,8 @@ def prepacked(model: nn.Module) -> Iterator[None]:
     """Has a model's linear layers on a CPU compute with packed weights, without gradient, for a `with` block."""
     changed = []
     for linear, (module, activation) in _linears(model).items():
-        if _can_pack(linear.weight):
+        pays = linear.weight.dtype == torch.bfloat16 or (linear.weight.dtype == torch.float32 and pays_packed())
+        if linear.weight.is_cpu and pays and _works(linear.weight.dtype):
             weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
             module.forward = partial(_linear, weight=weight, bias=linear.bias, activation=activation)
             changed.append(module)
@@ -54,11 +55,6 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> 
     """[..., in] -> [..., out]."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "none")
     return y
-
-
-def _can_pack(weight: Tensor) -> bool:
-    pays_for_dtype = weight.dtype == torch.bfloat16 or (weight.dtype == torch.float32 and pays_packed())
-    return weight.is_cpu and pays_for_dtype and _works(weight.dtype)
 
 
 @cache

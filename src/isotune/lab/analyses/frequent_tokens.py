@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 from statistics import fmean
 
 import torch
@@ -24,7 +25,6 @@ from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import (
     Pool,
-    Row,
     Table,
     grouped,
     language_models,
@@ -73,7 +73,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 @per_encoder
 def findings(name: str, rows: Table) -> str:
     """Says what removing tokens gains at best."""
-    before, best = rows[0]["spearman"], _best(rows)
+    before, best = rows[0]["spearman"], max(rows, key=itemgetter("spearman"))
     return (
         f"{name}: {100 * before:.2f} with every token, at best {100 * best['spearman']:.2f} with "
         f"{best['removed']} removed ({100 * (best['spearman'] - before):+.2f})."
@@ -86,7 +86,7 @@ def draw(table: Table) -> Figure:
     score = f"{'mean ' if len(table[0]['tasks']) > 1 else ''}Spearman x 100"
     figure, (ax,) = panels([""], "most frequent tokens removed", score, size=(4.4, 3.2))
     for place, (name, rows) in enumerate(grouped(table, "encoder").items()):
-        style, best = look(place), _best(rows)
+        style, best = look(place), max(rows, key=itemgetter("spearman"))
         removed, scores = [row["removed"] for row in rows], [100 * row["spearman"] for row in rows]
         ax.plot(removed, scores, label=name, **style | {"marker": ""})
         ax.plot([best["removed"]], [100 * best["spearman"]], markersize=9, **style | RING)
@@ -111,7 +111,3 @@ def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:
         return torch.stack(ways, 1)
 
     return pool
-
-
-def _best(rows: Table) -> Row:
-    return max(rows, key=lambda row: row["spearman"])
