@@ -94,14 +94,17 @@ def best_file(stage: int, step: int) -> str:
 
 def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
     """Writes the states of named parts, and in a checkpoint the progress; on a full disk, the file before stays."""
+    save_tensors(path, tensors_of(parts), None if progress is None else asdict(progress))
+
+
+def tensors_of(parts: Parts) -> dict[str, Tensor]:
+    """The states of named parts; those on a GPU as copies in memory."""
     states = {name: part.state_dict() for name, part in parts.items()}
-    tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
-    save_tensors(path, tensors, None if progress is None else asdict(progress))
+    return {f"{name}.{key}": value.cpu() for name, state in states.items() for key, value in state.items()}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
     """Writes a safetensors file with a checksum, as `save_parts`."""
-    tensors = {name: tensor.cpu() for name, tensor in tensors.items()}  # one copy from a GPU, for all that follows
     metadata = json.dumps({"header": header, "crc32": _checksum(tensors, header)})
     seen: set[int] = set()
     unshared = {}  # the format allows no shared memory

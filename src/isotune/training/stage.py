@@ -8,6 +8,8 @@ import shlex
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from typing import cast
 
 from isotune.encoder.encoder import Encoder
@@ -21,7 +23,15 @@ from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
-from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
+from isotune.training.run_folder import (
+    Parts,
+    Progress,
+    best_file,
+    remove_former_best,
+    save_parts,
+    save_tensors,
+    tensors_of,
+)
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
@@ -61,6 +71,8 @@ class StageTraining:
         self.selection = Selection(scorer, general, monitored, options, run.recorder, progress)
         self._saved, self._seconds = time.perf_counter(), 0.0  # when the last checkpoint was written, and how long
         self._best_saved = progress.best_file  # the file that it names
+        self._writer = ThreadPoolExecutor(1)  # of checkpoints, beside the steps of a GPU
+        self._writing: Future[None] | None = None
 
     @fast_float32()
     @no_denormals()
@@ -83,9 +95,12 @@ class StageTraining:
                 self._take_steps()
                 if not progress.done:
                     self._save_stopped()
+            self.run.workers.by_leader(self._finish_checkpoint)
         except TrainingFailed as failure:
             recorder.warn(progress.offset + progress.step, str(failure))
             raise
+        finally:
+            self._writer.shutdown()
         if progress.done and self._stopped():  # in the last step, after which there is more to do
             assert self.run.stop.received
             signal.raise_signal(self.run.stop.received)
@@ -169,25 +184,46 @@ class StageTraining:
             # At step 0 of a later stage, the encoder is still that of the step that the stage before kept.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
             progress.best_file = best_file(progress.stage, progress.step)
-            path = self.run.folder / progress.best_file
-            self.run.workers.by_leader(lambda: save_parts(path, self.kept))
+            self.run.workers.by_leader(self._write_kept)
         self.run.workers.by_leader(write or self._write_checkpoint_in_time)
+
+    def _write_kept(self) -> None:
+        self._finish_checkpoint()
+        save_parts(self.run.folder / self.progress.best_file, self.kept)
 
     def _write_checkpoint_in_time(self) -> None:
         """Writes a checkpoint at the end of the stage, or if the last one has taken little of the time since then."""
+        self._finish_checkpoint()
         if self.progress.done or self._seconds <= CHECKPOINTS * (time.perf_counter() - self._saved):
             self._write_checkpoint()
         else:
             remove_former_best(self.run.folder, self.progress.best_file, self._best_saved)
 
     def _write_checkpoint(self) -> None:
-        """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names."""
+        """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names.
+
+        From a GPU, the weights are copied, and a thread writes them while the steps go on.
+        """
         folder, progress, start = self.run.folder, self.progress, time.perf_counter()
+        self._finish_checkpoint()
         progress.metrics_bytes = self.run.recorder.sync()
-        save_parts(folder / "last.safetensors", self.parts, progress)
-        remove_former_best(folder, progress.best_file)
+        tensors, header, kept = tensors_of(self.parts), asdict(progress), progress.best_file
+
+        def write() -> None:
+            save_tensors(folder / "last.safetensors", tensors, header)
+            remove_former_best(folder, kept)
+
+        if self.encoder.device.type == "cpu":  # whose weights are no copies
+            write()
+        else:
+            self._writing = self._writer.submit(write)
         self._saved, self._best_saved = time.perf_counter(), progress.best_file
         self._seconds = self._saved - start
+
+    def _finish_checkpoint(self) -> None:
+        """Waits until the last checkpoint is written, which deletes files of other kept weights; raises its error."""
+        if self._writing:
+            self._writing.result()
 
     def _record(self, update: Update, steps: int, seconds: float) -> None:
         """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""
