@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -331,9 +332,10 @@ def test_a_run_drops_attention_weights_at_the_rate_that_is_given(train: Train) -
     assert [log in (run.folder / "train.log").read_text() for run in (plain, asked)] == [False, True]
 
 
-def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path) -> None:
+@pytest.mark.parametrize("as_rows", [list, pd.DataFrame])
+def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path, as_rows: Any) -> None:
     stages = [{"method": "simcse"}, {"method": "simcse", "data": [str(text)]}]
-    rows = ["a dog", "a cat", "the ball"]
+    rows = as_rows([{"text": sentence} for sentence in ("a dog", "a cat", "the ball")])
     result = train(stages=stages, sources=None, rows=rows, batch_size=3, steps=2)
     found = json.loads((result.folder / "data.json").read_text())
     assert [found[f"stage {number}"]["rows"] for number in (1, 2)] == [3, 6]
