@@ -16,7 +16,8 @@ from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.device import has_float64
 
 Floats = NDArray[np.floating[Any]]
-PRODUCTS = 2**24  # cosines that are held at a time, which take 67 MB
+PRODUCTS = 2**24  # cosines that are held at a time, which take 67 MB; or those of
+QUERIES = 64  # queries, for which a million vectors take 256 MB
 
 
 class SentenceEncoder(Protocol):
@@ -54,7 +55,7 @@ def nearest(queries: Floats, vectors: Floats, k: int) -> tuple[Floats, NDArray[n
     There are M columns if M is less than k. Of equally near vectors, an earlier one is first.
     """
     k, found = min(k, len(vectors)), []
-    for block in torch.from_numpy(queries).split(max(1, PRODUCTS // max(1, len(vectors)))):
+    for block in torch.from_numpy(queries).split(max(QUERIES, PRODUCTS // max(1, len(vectors)))):
         with fast_float32():
             products = block @ torch.from_numpy(vectors).T  # [n, M]
         near = products >= products.topk(k).values[:, -1:]  # k in a row, and more where cosines are equal
