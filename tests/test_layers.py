@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
 ORDER = """
-    version errors signals files registry plugins bundled data views losses kernels encoder methods
+    version errors cluster signals files registry plugins bundled data views losses kernels encoder methods
     recipes evaluation report training lab use use.bulk use.search use.export use.serve cli __main__
 """
 ROOMS = ORDER.split()

@@ -59,7 +59,10 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     assert isotune(*command).out.endswith("this process made 0, with 0 vectors\n")
     for words, message in [
         (["parts/*.csv", "--out", "vectors"], "vectors: its vectors were made with normalize True, not False; name"),
-        ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; v.npy is a file"),
+        ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; --out v.npy is a file"),
+        ([text, "--engine", "ray"], "--engine is for a folder of vectors; --out vectors.npy is a file"),
+        ([text, "--out", "v", "--engine", "ray", "--shard", "1/2"], "--shard can't be given with --engine ray"),
+        ([text, "--out", "v", "--id", "id"], "--id is for --engine ray; add that"),
         (["--out", "v"], "FILE is missing. See isotune encode --help"),
     ]:
         assert message in refused("encode", tiny_model, *words)

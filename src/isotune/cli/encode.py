@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -13,9 +13,15 @@ from isotune.kernels import Precision
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
-    "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."
+    "sentences too. Or a folder (a name without a suffix, or such as s3://bucket/vectors), for a file of vectors for "
+    "each file."
 )
 SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
+ENGINE = (
+    "Let the machines of a Ray cluster make the files of a folder, and count their rows. OUT.lance gets a table too."
+)
+ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
+ID = "With --engine ray: the column that tells rows apart. Unset: the column id, or else the file and the row's number."
 FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."
 
 
@@ -23,50 +29,71 @@ def encode(
     encoder: Annotated[str, ENCODER],
     /,
     *file: Annotated[str, Parameter(help=FILE, required=True)],
-    out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
+    out: Annotated[str, Parameter(help=OUT, metavar="FILE|FOLDER")] = "vectors.npy",
     file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision, PRECISION] = "auto",
     shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
-) -> None:
+    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE)] = None,
+    address: Annotated[str | None, Parameter(help=ADDRESS)] = None,
+    id_column: Annotated[str | None, Parameter("--id", help=ID, metavar="COLUMN")] = None,
+) -> int:
     """The command isotune encode ENCODER notes.txt --out notes.npy makes one file of vectors.
 
     The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes a file of vectors for each of the files.
 
     To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
-    to --shard 8/8. After an interruption, the same command goes on.
+    to --shard 8/8, or give the work to a cluster by --engine ray. After an interruption, the same command goes on.
     """
-    if out.suffix and not out.is_dir():
-        if file_format or shard:
-            raise InputError(f"{'--format' if file_format else '--shard'} is for a folder of vectors; {out} is a file")
-        _encode_to_file(encoder, file, out, normalize, precision, columns)
-        return
+    options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
+    path, is_table = Path(out), bool(engine) and out.endswith(".lance")
+    is_file = bool(path.suffix) and not path.is_dir() and not is_table and "://" not in out
+    for option, value, is_wrong, reason in (
+        ("--engine", engine, is_file, f"is for a folder of vectors; --out {out} is a file"),
+        ("--format", file_format, is_file, f"is for a folder of vectors; --out {out} is a file"),
+        ("--shard", shard, is_file, f"is for a folder of vectors; --out {out} is a file"),
+        ("--format", file_format, engine, "can't be given with --engine ray, which writes parquet"),
+        ("--shard", shard, engine, "can't be given with --engine ray, which divides the files"),
+        ("--address", address, not engine, "is for --engine ray; add that"),
+        ("--id", id_column, not engine, "is for --engine ray; add that"),
+    ):
+        if value and is_wrong:
+            raise InputError(f"{option} {reason}")
+    if is_file:
+        _encode_to_file(encoder, file, path, **options)
+        return 0
 
     from isotune.encoder.stream import progress
-    from isotune.use.bulk.folder import encode_files
+    from isotune.use.bulk.places import Place
 
     with progress(None) as advance:
-        outcome = encode_files(
-            encoder,
-            file,
-            out,
-            suffix=f".{file_format or 'parquet'}",
-            precision=precision,
-            normalize=normalize,
-            columns=columns,
-            shard=shard or "1/1",
-            advance=advance,
-        )
-    left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
-    cut = f", {outcome.cut:,} of texts that were cut" if outcome.cut else ""
-    print(f"{out}: {outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{cut}{left}")
+        if engine:
+            from isotune.use.bulk.on_ray import encode_on_ray
+
+            counts = encode_on_ray(
+                encoder, file, out, address=address, ids=id_column or "id", advance=advance, **options
+            )
+            problems, cut = counts.twice + counts.lost, counts.cut
+            twice, lost = (f"{number:,}" if number else "none" for number in (counts.twice, counts.lost))
+            made = f"{counts.read:,} in, {counts.written:,} out, {twice} twice, {lost} lost"
+        else:
+            from isotune.use.bulk.folder import encode_files
+
+            suffix = f".{file_format or 'parquet'}"
+            outcome = encode_files(encoder, file, out, suffix=suffix, shard=shard or "1/1", advance=advance, **options)
+            problems, cut = 0, outcome.cut
+            left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
+            made = f"{outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{left}"
+    print(f"{Place.of(out).name}: {made}" + (f"; {cut:,} texts were cut" if cut else ""))
+    return int(problems > 0)
 
 
 def _encode_to_file(
     encoder: str,
     files: Sequence[str],
     out: Path,
+    *,
     normalize: bool,
     precision: Precision,
     columns: Mapping[str, str] | None,

@@ -67,7 +67,7 @@ def test_the_manifest_says_how_the_vectors_were_made(encode: Encode, tiny_model:
     assert json.loads(Path("a/b/_manifest.json").read_text()) == {
         "isotune": version("isotune"), "encoder": str(tiny_model),
         "fingerprint": Encoder.load(tiny_model).fingerprint(), "dimension": 32, "precision": "as saved",
-        "normalize": True, "columns": {}, "suffix": ".npy",
+        "normalize": True, "columns": {}, "suffix": ".npy", "ids": None,
     }  # fmt: skip
     np.testing.assert_allclose(np.linalg.norm(np.load("a/b/0.npy"), axis=1), 1, rtol=1e-6)
 
@@ -145,7 +145,7 @@ def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) 
         ({"precision": "bfloat16"}, "out: its vectors were made with precision as saved, not bfloat16"),
         ({"columns": {"sentence": "id"}}, "out: its vectors were made with columns {}, not"),
         ({"out": Path("text")}, "text: it has files that isotune encode did not make; name a new folder"),
-        ({"out": Path("text/0.tsv")}, "text/0.tsv: File exists"),
+        ({"out": Path("text/0.tsv")}, "text/0.tsv: it has files that isotune encode did not make"),
     ]:
         with pytest.raises(InputError, match=message):
             encode(**options)
@@ -163,7 +163,7 @@ def test_the_names_of_parts(text_files: list[Path]) -> None:
         return [part.name for part in find_parts(sources, ".npy")]
 
     assert names("text/**/1.tsv", "./text/1.tsv") == ["1.npy", "2024/05/1.npy"]
-    assert names("text/2024/*/1.tsv") == ["05/1.npy"]
+    assert names("text/2024/*/1.tsv") == names("text/2024") == ["05/1.npy"]
     assert names(str(Path("text/notes.old.jsonl.gz").absolute())) == ["notes.old.npy"]
     for sources, message in [
         ([], "no files"),
@@ -172,7 +172,8 @@ def test_the_names_of_parts(text_files: list[Path]) -> None:
         (["hub:a/b"], "hub:a/b: a folder of vectors"),
         (["stsb-open:train"], "stsb-open:train: a folder of vectors"),
         (["text/*.parquet"], "no file matches"),
-        (["text/2024"], "unknown format"),
+        (["text/2024/05", "text/1.tsv"], "text/2024/05/1.tsv and text/1.tsv: both become 1.npy"),
+        (["none"], "unknown file or dataset"),
     ]:
         with pytest.raises(InputError, match=message):
             names(*sources)

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 
 import isotune
+from isotune.cluster import Tasks, connect
 from isotune.data import ScoredPairs
 from isotune.encoder import Encoder, EncoderOptions
 from isotune.errors import InputError
@@ -249,6 +251,29 @@ class Processes:
             job, device = self._running.pop(process)
         self._devices.append(device)
         return job, _problem(job.log, process.returncode)
+
+
+class RayRuns(Tasks[Job, str]):
+    """The same on a Ray cluster, whose machines share the runs' folder."""
+
+    def __init__(self, count: int | None = None, threads: int | None = None) -> None:
+        """Connects to the cluster. Without a count, it is one a GPU, or else as many as have their threads."""
+        cpus, gpus = connect()
+        self.threads = threads or 1
+        self.count = count or gpus or max(1, cpus // self.threads)
+        super().__init__(partial(_make_there, os.getcwd(), self.threads), self.threads, min(gpus, 1))
+
+    @property
+    def may_start(self) -> bool:
+        """Whether fewer runs are made than may."""
+        return len(self.running) < self.count
+
+
+def _make_there(folder: str, threads: int, job: Job) -> str:
+    os.chdir(folder)
+    with Processes(1, threads) as processes:
+        processes.start(job)
+        return processes.wait()[1]
 
 
 def _problem(log: Path, code: int) -> str:

@@ -32,7 +32,7 @@ from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, Processes, load_untrained
+from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, Processes, RayRuns, load_untrained
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
@@ -66,6 +66,7 @@ def run_study(
     stand_ins: bool = False,
     processes: int | None = None,
     threads: int | None = None,
+    on_ray: bool = False,
     quiet: bool = False,
 ) -> StudyOutcome:
     """Makes the runs of a study that are not there yet, and its page, which says what is not as in the study's file.
@@ -81,6 +82,7 @@ def run_study(
         stand_ins: use data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
+        on_ray: make the runs on the Ray cluster at RAY_ADDRESS, or on Ray of this machine.
         quiet: print nothing on standard error.
 
     Raises:
@@ -101,7 +103,7 @@ def run_study(
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
     console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
     all_runs = StudyRuns(study, folder, model, console)
-    with Processes(processes, threads) as running:
+    with (RayRuns if on_ray else Processes)(processes, threads) as running:
         all_runs.make(running, minutes)
     made = all_runs.made()
     sources = dict.fromkeys(source for run in all_runs.planned for source in run.inputs.data)
@@ -170,7 +172,7 @@ class StudyRuns:
             for run, key in keys.items()
         }
 
-    def make(self, processes: Processes, minutes: float = inf) -> None:
+    def make(self, processes: Processes | RayRuns, minutes: float = inf) -> None:
         """Makes the runs that are not done, those of the first seed and cell first; after `minutes`, none begins."""
         first: dict[Path, PlannedRun] = {}  # of the runs of each key
         for run in sorted(self.jobs, key=attrgetter("turn")):

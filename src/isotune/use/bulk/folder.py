@@ -5,19 +5,19 @@
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
-A file of vectors gets the time of its text. The same command, given again, makes the files that are not there or have
-another time. Processes that share the work have a shard of the files each, and know nothing of each other: each puts
-whole files into place.
+A file of vectors gets the time of its text; in an object store, where files have the time of their writing, it is newer
+than its text. The same command, given again, makes the files that are not there or have another time. Processes that
+share the work have a shard of the files each, and know nothing of each other: each puts whole files into place.
 """
 
 import glob
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from isotune.data import DATASETS
@@ -26,21 +26,24 @@ from isotune.data.sources import files_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError
-from isotune.files import make_folder, read_json, written
-from isotune.kernels import Precision
+from isotune.files import read_json
+from isotune.kernels import Precision, default_device
 from isotune.kernels.precision import resolved
-from isotune.use.bulk.vector_file import encode_file
+from isotune.use.bulk.places import Place
+from isotune.use.bulk.vector_file import Source, encode_file
 
 MANIFEST = "_manifest.json"
 CLOCK = 10_000_000  # nanoseconds by which file systems round times
-OLD_SETTINGS = Path(".encoding", "settings.json")  # where folders have their settings whose manifest came last
+OLD_SETTINGS = ".encoding/settings.json"  # where folders have their settings whose manifest came last
 
 
 class Part(NamedTuple):
-    """A file of text, and the name of its file of vectors inside the folder, such as "2024/part-07.parquet"."""
+    """A file of text that becomes a file of vectors."""
 
-    source: Path
-    name: str
+    source: Place
+    file: str  # its name below the source, such as "2024/07.jsonl"
+    time: int  # of its last change, in nanoseconds
+    name: str  # of its file of vectors inside the folder, such as "2024/07.parquet"
 
 
 class Outcome(NamedTuple):
@@ -56,7 +59,7 @@ class Outcome(NamedTuple):
 def encode_files(
     encoder: str,
     sources: Sequence[str],
-    out: Path,
+    out: str | Path,
     *,
     suffix: str = ".parquet",
     precision: Precision | None = None,
@@ -67,56 +70,38 @@ def encode_files(
 ) -> Outcome:
     """Encodes the files of a shard that are not done.
 
-    A file that can't be read is named at the end. A folder that is there was made by the same options. `columns` is
+    Sources are files, patterns and folders; these and `out` may be in an object store, such as s3://bucket/texts. A
+    file that can't be read is named at the end. A folder that is there was made by the same options. `columns` is
     {"sentence": column}. Of eight processes that share the files, the second has the `shard` "2/8".
     """
-    parts, columns = find_parts(sources, suffix), dict(columns or {})
+    parts = find_parts(sources, suffix)
     mine = _of_shard(parts, shard)
-    loaded = Encoder.load(encoder, precision=precision)
-    settings = {
-        "isotune": version("isotune"),
-        "encoder": encoder,  # for people, as the version is; the fingerprint decides
-        "fingerprint": loaded.fingerprint(),
-        "dimension": loaded.dimension,
-        "precision": resolved(precision, loaded.device.type) or "as saved",
-        "normalize": normalize,
-        "columns": columns,
-        "suffix": suffix,
-    }
-    try:
-        _open(out, settings)
-        made, rows, problems = 0, 0, []
-        for part in mine:
-            try:
-                if not _is_done(part, out):
-                    time = _time(part.source)
-                    with written(out / part.name) as file:
-                        rows += encode_file(
-                            loaded,
-                            part.source,
-                            file,
-                            suffix=suffix,
-                            columns=columns,
-                            normalize=normalize,
-                            advance=advance,
-                        )
-                        os.utime(file, ns=(time, time))
-                    made += 1
-            except InputError as error:
-                problems.append(str(error))
-        if problems:
-            count = f"{len(problems)} of {len(mine)} parts can't be encoded; the others are done"
-            raise InputError(f"{problems[0]} ({count})")
-        return Outcome(len(parts), made, rows, sum(not _is_done(part, out) for part in parts), loaded.seen["cut"])
-    except OSError as error:
-        raise InputError(f"{error.filename or out}: {error.strerror or error}") from error
+    options = {"suffix": suffix, "normalize": normalize, "columns": dict(columns or {})}
+    folder = VectorFolder(Place.of(out), encoder, resolved(precision, default_device()), options)
+    loaded = folder.open()
+    made, rows, problems = 0, 0, []
+    for part in folder.left(mine):
+        try:
+            rows += folder.encode(part, loaded, advance=advance)[0]
+            made += 1
+        except InputError as error:
+            problems.append(str(error))
+    tell(problems, len(mine))
+    return Outcome(len(parts), made, rows, len(folder.left(parts)), loaded.seen["cut"])
+
+
+def tell(problems: Sequence[str], parts: int) -> None:
+    """Raises the first problem, if there is one."""
+    if problems:
+        raise InputError(f"{problems[0]} ({len(problems)} of {parts} parts can't be encoded; the others are done)")
 
 
 def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
     """The parts of all sources, in their order.
 
     A file is named after its source. Files that match a pattern keep their folders below the pattern's fixed beginning,
-    so `logs/**/*.txt` gives `2024/part-07.parquet` for `logs/2024/part-07.txt`.
+    so `logs/**/*.txt` gives `2024/part-07.parquet` for `logs/2024/part-07.txt`. Files of a folder keep the folders in
+    it; those whose names, or whose folders' names, begin with a dot or an underscore are no parts.
     """
     if not sources:
         raise InputError("no files: name at least one file of text")
@@ -124,23 +109,34 @@ def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
     for source in sources:
         if source == "-" or source.startswith("hub:") or source.partition(":")[0] in DATASETS:
             raise InputError(f"{source}: a folder of vectors gets a file for each file; name files or a pattern")
-        for part in _parts_of(source, suffix):
+        for place, name, time in _found(source):
+            format_of(Path(name))
+            stem = PurePath(name).with_suffix("") if name.lower().endswith(".gz") else PurePath(name)
+            part = Part(place, name, time, stem.with_suffix(suffix).as_posix())
             known = parts.setdefault(part.name, part)
-            if known.source != part.source:
-                raise InputError(f"{known.source} and {part.source}: both become {part.name}; make two folders")
+            if (known.source.system, known.source.path) != (place.system, place.path):
+                raise InputError(f"{known.source.name} and {place.name}: both become {part.name}; make two folders")
     return list(parts.values())
 
 
-def _parts_of(source: str, suffix: str) -> Iterator[Part]:
+def _found(source: str) -> Iterator[tuple[Place, str, int]]:
+    """The files of a source, each with its name below the source and its time."""
+    if "://" in source or os.path.isdir(source):
+        folder = Place.of(source)
+        names = {name: time for name, time in folder.files().items() if not re.search(r"(^|/)[._]", name)}
+        if not names:
+            raise InputError(f"{folder.name}: no file is there")
+        for name, time in sorted(names.items()):
+            yield folder.below(name), name or os.path.basename(folder.path), time
+        return
     fixed = Path()  # the folders of the source before the first that has a wildcard
-    for folder in Path(source).parts[:-1]:
-        if glob.has_magic(folder):
+    for name in Path(source).parts[:-1]:
+        if glob.has_magic(name):
             break
-        fixed /= folder
+        fixed /= name
     for path in files_of(source):
-        format_of(path)
-        stem = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-        yield Part(path, stem.relative_to(fixed).with_suffix(suffix).as_posix())
+        place = Place.of(path)
+        yield place, path.relative_to(fixed).as_posix(), place.files().get("", 0)  # a file may go meanwhile
 
 
 def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
@@ -151,35 +147,73 @@ def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
     return parts[number - 1 :: count]
 
 
-def _open(out: Path, settings: Mapping[str, Any]) -> None:
-    is_empty = not out.is_dir() or all(path.name[0] in "._" for path in out.iterdir())
-    manifest = out / (OLD_SETTINGS if (out / OLD_SETTINGS).exists() else MANIFEST)
-    if not manifest.exists():
-        if not is_empty:
-            raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
-        make_folder(out)
-        with suppress(InputError), written(manifest, new=True) as file:  # another process may be faster
-            file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
-    theirs = read_json(manifest)
-    if theirs.get("fingerprint") != settings["fingerprint"]:
-        raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")
-    for name in sorted(settings.keys() - {"isotune", "encoder"}):
-        if theirs.get(name) != settings[name]:
-            raise InputError(
-                f"{out}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
-                "folder or give the same options"
-            )
+@dataclass(frozen=True)
+class VectorFolder:
+    """A folder of vectors, and how they are made. Another process gets the same from its pickle."""
 
+    place: Place
+    encoder: str
+    precision: Precision | None
+    options: Mapping[str, Any]  # suffix, normalize and columns, as `encode_files` has them
+    ids: str = ""  # the column that tells rows apart, if there is one
 
-def _is_done(part: Part, out: Path) -> bool:
-    """Whether the vectors have the time of their text; in a folder with old settings they are only newer."""
-    target, changed = out / part.name, _time(part.source)
-    made = _time(target) if target.exists() else 0
-    return abs(made - changed) < CLOCK or (made > changed and (out / OLD_SETTINGS).exists())
+    def open(self) -> Encoder:
+        """Loads the encoder, and makes the folder with its manifest; or checks how the vectors there were made."""
+        loaded = Encoder.load(self.encoder, precision=self.precision)
+        settings = {
+            "isotune": version("isotune"),
+            "encoder": self.encoder,  # for people, as the version is; the fingerprint decides
+            "fingerprint": loaded.fingerprint(),
+            "dimension": loaded.dimension,
+            "precision": self.precision or "as saved",
+            **self.options,
+            "ids": self.ids or None,
+        }
+        name, there = self.place.name, self.place.files()
+        manifest = self.place.below(OLD_SETTINGS if OLD_SETTINGS in there else MANIFEST)
+        if not there.keys() & {OLD_SETTINGS, MANIFEST}:
+            if any(file[:1] not in (".", "_") for file in there):
+                raise InputError(f"{name}: it has files that isotune encode did not make; name a new folder")
+            try:
+                with manifest.written(new=True) as file:
+                    file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+            except InputError:
+                if not manifest.files():  # else another process was faster
+                    raise
+        with manifest.read() as file:
+            theirs = read_json(file)
+        if theirs.get("fingerprint") != settings["fingerprint"]:
+            other = theirs.get("encoder")
+            raise InputError(f"{name}: it holds vectors of another encoder, {other}; name another folder")
+        for option in sorted(settings.keys() - {"isotune", "encoder"}):
+            if theirs.get(option) != settings[option]:
+                raise InputError(
+                    f"{name}: its vectors were made with {option} {theirs.get(option)}, not {settings[option]}; name "
+                    "another folder or give the same options"
+                )
+        return loaded
 
+    def left(self, parts: Sequence[Part]) -> list[Part]:
+        """The parts whose file of vectors is not there, or is not of the text as it is."""
+        times = self.place.files()
+        newer = OLD_SETTINGS in times or not self.place.is_local  # files of vectors are only newer than their text
 
-def _time(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError as error:
-        raise InputError(f"{path}: it can't be read ({error.strerror})") from error
+        def is_done(part: Part) -> bool:
+            made = times.get(part.name, 0)
+            return abs(made - part.time) < CLOCK or (newer and made > part.time)
+
+        return [part for part in parts if not is_done(part)]
+
+    def encode(
+        self,
+        part: Part,
+        encoder: Encoder,
+        change: Callable[[Source], Source] | None = None,
+        advance: Advance | None = None,
+    ) -> tuple[int, int]:
+        """Makes the file of vectors of a part; returns its number of rows, and how many of their texts were cut."""
+        cut = encoder.seen["cut"]
+        with part.source.read() as text, self.place.below(part.name).written() as file:
+            rows = encode_file(encoder, text, file, change=change, advance=advance, **self.options)
+            os.utime(file, ns=(part.time, part.time))
+        return rows, encoder.seen["cut"] - cut

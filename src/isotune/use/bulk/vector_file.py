@@ -3,8 +3,8 @@
 A parquet file keeps its types. Columns of other files get the types that `isotune.data.tables` finds for them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -64,11 +64,15 @@ def encode_file(
     suffix: str,
     columns: Mapping[str, str],
     normalize: bool,
-    advance: Advance | None,
+    change: Callable[[Source], Source] | None = None,
+    advance: Advance | None = None,
 ) -> int:
-    """Writes the vectors of a file's rows, in order and without blank texts, with `encode_files`' options."""
-    read = _parquet if source.suffix.lower() == ".parquet" else _records
-    with read(source, columns, text_only=suffix == ".npy") as (column, schema, tables):
+    """Writes the vectors of a file's rows, in order and without blank texts, with `encode_files`' options.
+
+    `change` may give the rows more columns.
+    """
+    with rows_of_file(source, columns, text_only=suffix == ".npy") as rows_read:
+        column, schema, tables = change(rows_read) if change else rows_read
         if VECTOR in schema.names:
             raise InputError(f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name")
         rows = schema.empty_table()  # those that were read and not yet written
@@ -87,6 +91,11 @@ def encode_file(
 
         with target.open("wb") as file:
             return write_vectors(file, suffix, schema, encoder.dimension, encoded())
+
+
+def rows_of_file(path: Path, columns: Mapping[str, str], *, text_only: bool = False) -> AbstractContextManager[Source]:
+    """Opens a file of text, of any format."""
+    return (_parquet if path.suffix.lower() == ".parquet" else _records)(path, columns, text_only)
 
 
 def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -> str:

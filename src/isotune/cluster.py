@@ -1,0 +1,98 @@
+"""Work for the machines of a Ray cluster, by `--engine ray`."""
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Generic, Self, TypeVar
+
+from isotune.errors import InputError, require_extra
+
+WAITING = 1000  # tasks that Ray has at a time, so that it sees how many machines it could use
+TRIES = 10  # of a task whose process or machine is lost, after the first
+SECONDS = 10  # until a cluster answers
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def connect(address: str | None = None) -> tuple[int, int]:
+    """Connects to the Ray cluster at an address or at `RAY_ADDRESS`, or starts Ray here, until this process ends.
+
+    Returns the numbers of the cluster's processors and GPUs.
+    """
+    require_extra("ray", "ray")
+    import ray
+
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}  # Ray says nothing of lost tasks
+    address = address or os.environ.get("RAY_ADDRESS", "local")
+    try:
+        if place := re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address):  # Ray itself waits for many minutes
+            socket.create_connection((place[1], int(place[2])), SECONDS).close()
+        ray.init(address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        raise InputError(f"{address}: no Ray cluster answers ({' '.join(str(error).split())})") from error
+    cpus, gpus = (int(ray.cluster_resources().get(kind, 0)) for kind in ("CPU", "GPU"))
+    if not cpus:
+        raise InputError(f"{address}: this Ray cluster has no processor for tasks; add a machine to it")
+    return cpus, gpus
+
+
+class Tasks(Generic[T, R]):
+    """Tasks of the cluster, each for an item. Those that still run when the `with` block ends are killed.
+
+    The task of a process or a machine that is lost is done again, on another.
+    """
+
+    def __init__(self, work: Callable[[T], R], cpus: int = 1, gpus: int = 0) -> None:
+        """Starts nothing yet. Each task has so many processors and GPUs for itself."""
+        import ray
+
+        # A process stays after its task, which it would not do on a GPU.
+        self._task: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=0)(_call)
+        self._work = ray.put(work)
+        self.running: dict[Any, T] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        import ray
+
+        for task in self.running:
+            ray.cancel(task, force=True)
+
+    def start(self, item: T) -> None:
+        """Starts the task of an item."""
+        self.running[self._task.remote(self._work, item)] = item
+
+    def wait(self) -> tuple[T, R]:
+        """Waits until a task ends; gives its item and its result."""
+        import ray
+
+        (done, *_), _ = ray.wait(list(self.running))
+        item = self.running.pop(done)
+        try:
+            return item, ray.get(done)
+        except ray.exceptions.RayTaskError:
+            raise  # a defect, with its traceback
+        except ray.exceptions.RayError as error:
+            raise InputError(f"Ray gave up after {TRIES + 1} tries: {' '.join(str(error).split())}") from error
+
+
+def spread(work: Callable[[T], R], items: Iterable[T], gpus: int = 0) -> Iterator[tuple[T, R]]:
+    """Gives each item with its result, as soon as that is there."""
+    left = iter(items)
+    with Tasks(work, gpus=gpus) as tasks:
+        while True:
+            for item in islice(left, WAITING - len(tasks.running)):
+                tasks.start(item)
+            if not tasks.running:
+                return
+            yield tasks.wait()
+
+
+def _call(work: Callable[[T], R], item: T) -> R:
+    return work(item)

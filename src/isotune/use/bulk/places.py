@@ -1,0 +1,83 @@
+"""Files and folders of this machine, and of object stores such as s3://bucket/texts, by pyarrow's file systems."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from pyarrow import ArrowException, fs
+
+from isotune.errors import InputError
+from isotune.files import written
+
+
+class Place(NamedTuple):
+    """A file or a folder. Another process gets the same place from its pickle."""
+
+    name: str  # for messages: a URI has no password here
+    system: fs.FileSystem
+    path: str  # in the system
+
+    @classmethod
+    def of(cls, name: str | Path) -> "Place":
+        """The place at a path or a URI."""
+        scheme, is_uri, _ = str(name).partition("://")
+        if not is_uri:
+            return cls(str(Path(name)), fs.LocalFileSystem(), os.path.abspath(name))
+        with reaching(f"{scheme}://..."):
+            system, path = fs.FileSystem.from_uri(str(name))
+        return cls(f"{scheme}://{path}", system, path)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a place of this machine's file system."""
+        return isinstance(self.system, fs.LocalFileSystem)
+
+    def below(self, name: str) -> "Place":
+        """The place of this name in the folder; of the name "", the place itself."""
+        return Place(os.path.join(self.name, name), self.system, f"{self.path}/{name}") if name else self
+
+    def files(self) -> dict[str, int]:
+        """The files in the folder and in its folders: the time in nanoseconds of each name. A file has the name ""."""
+        with reaching(self.name):
+            found = [self.system.get_file_info(self.path)]
+            if not found[0].is_file:
+                found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True, recursive=True))
+        return {file.path[len(self.path) + 1 :]: file.mtime_ns for file in found if file.is_file}
+
+    @contextmanager
+    def read(self) -> Iterator[Path]:
+        """The file as a file of this machine, which may be a copy; an `InputError` in the block names the place."""
+        with TemporaryDirectory() as folder:
+            path = Path(self.path)
+            if not self.is_local:
+                path = Path(folder, path.name)
+                with reaching(self.name):
+                    fs.copy_files(self.path, str(path), self.system)
+            try:
+                yield path
+            except InputError as error:
+                raise InputError(str(error).replace(str(path), self.name)) from error
+
+    @contextmanager
+    def written(self, *, new: bool = False) -> Iterator[Path]:
+        """A path to write at. What is there when the block ends becomes the file, which is whole or not there."""
+        if self.is_local:
+            with written(Path(self.path), new=new) as path:
+                yield path
+            return
+        with TemporaryDirectory() as folder:
+            yield (path := Path(folder, "file"))
+            with reaching(self.name):  # an object gets its name when it is complete
+                fs.copy_files(str(path), self.path, destination_filesystem=self.system)
+
+
+@contextmanager
+def reaching(name: str) -> Iterator[None]:
+    """Turns an error of a file system into one line."""
+    try:
+        yield
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{name}: it can't be reached ({' '.join(str(error).split())})") from error
