@@ -17,7 +17,7 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -97,10 +97,11 @@ def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> No
     save_tensors(path, tensors_of(parts), None if progress is None else asdict(progress))
 
 
-def tensors_of(parts: Parts) -> dict[str, Tensor]:
-    """The states of named parts; those on a GPU as copies in memory."""
+def tensors_of(parts: Parts, left_out: Collection[str] = ()) -> dict[str, Tensor]:
+    """The states of named parts without the tensors of some names; those on a GPU as copies in memory."""
     states = {name: part.state_dict() for name, part in parts.items()}
-    return {f"{name}.{key}": value.cpu() for name, state in states.items() for key, value in state.items()}
+    tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
+    return {name: tensor.cpu() for name, tensor in tensors.items() if name not in left_out}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
@@ -145,10 +146,10 @@ def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -
 
 
 def load_parts(tensors: Mapping[str, Tensor], parts: Parts) -> None:
-    """Gives each part its state from the tensors of a checkpoint."""
+    """Gives each part its state from the tensors of a checkpoint; what was left out there stays as it is."""
     for name, part in parts.items():
         state = {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-        part.load_state_dict(state)
+        part.load_state_dict({**part.state_dict(), **state})
 
 
 @contextmanager

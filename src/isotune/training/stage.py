@@ -64,6 +64,9 @@ class StageTraining:
             self.stepper = Fit(run, encoder, cast(ClosedForm, method), feeder)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
+        # But for a fixed copy of the start: a run that is resumed in the first stage makes the copy again.
+        fixed = () if progress.stage else objectives.named_parameters()
+        self._fixed = {f"objectives.{name}" for name, parameter in fixed if not parameter.requires_grad}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
         general = general_scorer(options, run.workers)
@@ -207,7 +210,7 @@ class StageTraining:
         folder, progress, start = self.run.folder, self.progress, time.perf_counter()
         self._finish_checkpoint()
         progress.metrics_bytes = self.run.recorder.sync()
-        tensors, header, kept = tensors_of(self.parts), asdict(progress), progress.best_file
+        tensors, header, kept = tensors_of(self.parts, self._fixed), asdict(progress), progress.best_file
 
         def write() -> None:
             save_tensors(folder / "last.safetensors", tensors, header)

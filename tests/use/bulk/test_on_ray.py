@@ -200,3 +200,5 @@ def test_an_object_store(tiny_model: Path, texts: Path, s3: str) -> None:
     assert encode_on_ray(str(tiny_model), [source], out, advance=done.append) == (60, 60, 0, 0, 0)
     assert written() == names
     assert done == [20]
+    assert encode_files(str(tiny_model), [source], s3.format("alone"))[:3] == (3, 3, 60)
+    assert encode_files(str(tiny_model), [source], s3.format("alone"))[:3] == (3, 0, 0)
