@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from tests.crashes.kills import Killer, check_end, check_whole, fork, in_child, workplace
+from tests.crashes.kills import Killer, check_end, check_unfinished, fork, in_child, workplace
 from tests.crashes.work import WORKS, Work, make_inputs
 
 Names = dict[str, tuple[int, bool]]  # of a folder: each name's inode, and whether that is a folder
@@ -101,7 +101,7 @@ def main(name: str, seed: int, cuts: int) -> None:
         assert os.waitpid(fork(Work(go_on, work.result), disk.root, before_change), 0)[1] == 0
         for state in folder.glob("state-*"):
             if state.name != "state-0":
-                in_child(check_whole, state)
+                in_child(check_unfinished, state)
                 killer.finish(state)
             check_end(work, state, expected, f"{name}, seed {seed}: after power cut {state.name}")
     print(f"{name}: {cuts} power cuts, {killer.changes} changes, {time.monotonic() - began:.0f} s")
