@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 from isotune.cli import app, main
 from isotune.cli.app import COMMANDS
 from isotune.errors import InputError
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Refused
 
 HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
 ISOTUNE = [sys.executable, "-m", "isotune"]
@@ -65,7 +64,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert HEAVY.isdisjoint(modules_after(["train", "--help"]))  # which takes options from pydantic models
 
 
-def test_plugins_are_loaded_before_the_command(isotune: Call, refused: Callable[..., str]) -> None:
+def test_plugins_are_loaded_before_the_command(isotune: Call, refused: Refused) -> None:
     for command in ("train", "recipes"):  # with files of its own, because a plugin is loaded once
         one, two = Path(f"{command}1.py"), Path(f"{command}2.py")
         one.write_text("print('one')")
@@ -102,14 +101,12 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["search", "x", "a", "b"], "Unexpected argument 'b'. See isotune search --help"),
     ],
 )
-def test_a_wrong_command_line_is_refused_in_one_line(
-    refused: Callable[..., str], words: list[str], message: str
-) -> None:
+def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: list[str], message: str) -> None:
     assert message in refused(*words)
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if not COMMANDS[name].usage.startswith("[")])
-def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Callable[..., str], command: str) -> None:
+def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
     refused(command)
 
 
