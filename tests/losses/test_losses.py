@@ -115,7 +115,7 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
         f"ranking {t}": (ranked_by_a_teacher(t, ranking_divergence), ranked_by_a_teacher(t, losses.ranking_divergence))
         for t in TEMPERATURES
     },
-    "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: supervised.info_nce_hard(a, b, c, 0.1)),
+    "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: losses.info_nce(a, b, 0.1, c)),
     **{f"margin {interval}": margin(*interval) for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))},
     **{f"pair features {square}": pair_cross_entropy(square) for square in (False, True)},
     **{f"paraphrase {hinge}": paraphrase(hinge) for hinge in (0.7, -1.0)},
