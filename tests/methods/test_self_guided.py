@@ -23,11 +23,6 @@ N, LAYERS = 6, 4  # the tiny model's embeddings and three blocks
 
 
 @pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model, pooling="cls")
-
-
-@pytest.fixture
 def batch(encoder: Encoder, sentences: list[str]) -> Batch:
     return Batch((pack(encoder.tokenize(sentences[:N])),), generator=torch.Generator().manual_seed(5))
 
