@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,14 @@ def reopened(
     theirs = SentenceTransformer(str(folder), device="cpu", **options).encode(sentences)
     np.testing.assert_allclose(theirs, vectors, atol=atol)
     return loaded
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Waits for a condition, no longer than some seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def unfinish(folder: Path) -> None:
