@@ -32,7 +32,7 @@ with TemporaryDirectory() as folder:
             """Notes when a file is done, and the memory of the largest process that encodes."""
             files.append((time.perf_counter(), rows))
             children = psutil.Process().children(recursive=True)
-            memory.append(max(child.memory_info().rss >> 20 for child in children if child.name().startswith("ray::_")))
+            memory.append(max(child.memory_info().rss >> 20 for child in children if child.name().startswith("ray::")))
 
         counts = encode_on_ray("bert-tiny", [f"{folder}/*.txt"], f"{folder}/ray-{turn}", advance=advance)
         (first, some), (last, _) = files[0], files[-1]

@@ -3,10 +3,11 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # isort: off
 from tests.hub.environment import HUB  # before all else: huggingface_hub reads the environment when it is imported
@@ -14,14 +15,17 @@ from tests.hub.environment import HUB  # before all else: huggingface_hub reads 
 # isort: on
 import numpy as np
 import pytest
+import tomli_w
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+import isotune
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.methods.method import Method, VectorView, View
+from isotune.training import Result
 from isotune.training.forward import Adversary, StepEncoding
 from isotune.training.workers import Workers
 from tests.hub.server import LocalHub
@@ -93,6 +97,14 @@ def reopened(
     theirs = SentenceTransformer(str(folder), device="cpu", **options).encode(sentences)
     np.testing.assert_allclose(theirs, vectors, atol=atol)
     return loaded
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Waits for a condition, no longer than some seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def unfinish(folder: Path) -> None:
@@ -220,3 +232,39 @@ def pairs(sentences: list[str], tmp_path: Path) -> Path:
     path = tmp_path / "pairs.tsv"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+@pytest.fixture
+def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
+    """Keyword arguments of a run of 12 steps, in float32 on every machine."""
+    return {
+        "sources": text,
+        "model": str(tiny_model),
+        "method": "simcse",
+        "dev": str(pairs),
+        "tasks": [str(pairs)],
+        "batch_size": 8,
+        "steps": 12,
+        "eval_every": 4,
+        "learning_rate": 1e-3,
+        "precision": "float32",
+        "quiet": True,
+    }
+
+
+@pytest.fixture
+def train(short: dict[str, Any], tmp_path: Path) -> Callable[..., Result]:
+    """Runs `isotune.train` with these, and with what is given over them; None takes one away.
+
+    Stages make a recipe, in place of the method.
+    """
+
+    def run(name: str = "run", stages: Sequence[Mapping[str, Any]] = (), **options: Any) -> Result:
+        if stages:
+            recipe = tmp_path / "stages.toml"
+            recipe.write_text(tomli_w.dumps({"stages": stages}))
+            options = {"recipe": recipe, "method": None, **options}
+        given = {**short, "out": tmp_path / name, **options}
+        return isotune.train(**{key: value for key, value in given.items() if value is not None})
+
+    return run

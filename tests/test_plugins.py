@@ -64,23 +64,10 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def short(tiny_model: Path, text: Path, pairs: Path, tmp_path: Path) -> dict[str, Any]:
+def short(short: dict[str, Any], pairs: Path, tmp_path: Path) -> dict[str, Any]:
     """A run with everything that the plugin adds."""
-    return {
-        "sources": text,
-        "out": tmp_path / "run",
-        "model": str(tiny_model),
-        "method": "mine",
-        "pooling": "last",
-        "augmentations": ("none", "first_half"),
-        "dev": "none",
-        "tasks": ["plurals", str(pairs)],
-        "batch_size": 8,
-        "steps": 4,
-        "eval_every": 2,
-        "precision": "float32",
-        "quiet": True,
-    }
+    added = {"method": "mine", "pooling": "last", "augmentations": ("none", "first_half"), "dev": "none"}
+    return {**short, **added, "tasks": ["plurals", str(pairs)], "out": tmp_path / "run", "steps": 4, "eval_every": 2}
 
 
 PROMISED = """

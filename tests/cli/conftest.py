@@ -22,6 +22,7 @@ class Outcome(NamedTuple):
 
 
 Call = Callable[..., Outcome]
+Refused = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def isotune(capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 @pytest.fixture
-def refused(isotune: Call) -> Callable[..., str]:
+def refused(isotune: Call) -> Refused:
     """A function that calls `isotune` with words that it must refuse; returns the error, the last line on stderr."""
 
     def call(*words: object) -> str:

@@ -2,12 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Refused
 
 
 def test_an_analysis_and_its_files(isotune: Call, tiny_model: Path, pairs: Path) -> None:
@@ -21,7 +20,7 @@ def test_an_analysis_and_its_files(isotune: Call, tiny_model: Path, pairs: Path)
 
 
 def test_errors_are_reported_before_any_encoding(
-    refused: Callable[..., str], tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+    refused: Refused, tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
     Path("old").mkdir()

@@ -2,15 +2,12 @@
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from isotune.encoder.encoder import Encoder
-from tests.cli.conftest import Call
-
-Refused = Callable[..., str]
+from tests.cli.conftest import Call, Refused
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`isotune evaluate`: the tables, the JSON file, and errors."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation import Comparison, evaluate
-from tests.cli.conftest import Call
-
-Refused = Callable[..., str]
+from tests.cli.conftest import Call, Refused
 
 
 @pytest.fixture

@@ -1,16 +1,13 @@
 """`isotune index`, `search`, `rows` and `mine`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from isotune.data import Pair, Triplet, read
 from isotune.encoder.encoder import Encoder
-from tests.cli.conftest import Call
-
-Refused = Callable[..., str]
+from tests.cli.conftest import Call, Refused
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from isotune.evaluation.results import (
     STSResult,
     TransferResult,
 )
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Refused
 
 AGENTS = Path(__file__).parents[2].joinpath("AGENTS.md").read_text("utf-8")
 TASKS = (STSResult, Correlations, Aggregates, TransferResult, GeometryResult, RetrievalResult, NamedScores)
@@ -78,5 +78,5 @@ def test_answers_of_an_encoder_and_an_index(isotune: Call, tiny_model: Path, tex
     "words",
     [("study", "own/methods"), ("reproduce", "consert/table4"), ("analyse", "pairs"), ("datasets", "fetch", "x")],
 )
-def test_only_a_list_is_json(refused: Callable[..., str], words: tuple[str, ...]) -> None:
+def test_only_a_list_is_json(refused: Refused, words: tuple[str, ...]) -> None:
     assert "--json is for the list" in refused(*words, "--json")

@@ -2,16 +2,13 @@
 
 import builtins
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from isotune.data import read_scored_pairs
 from isotune.evaluation.labelling import session
-from tests.cli.conftest import Call
-
-Refused = Callable[..., str]
+from tests.cli.conftest import Call, Refused
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:

@@ -1,7 +1,6 @@
 """`isotune serve`: what it refuses before it listens. tests/serve has the rest."""
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from isotune.encoder.encoder import Encoder
 from isotune.use.search import Index
 from isotune.use.serve.server import listen, read_keys
-
-Refused = Callable[..., str]
+from tests.cli.conftest import Refused
 
 
 def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`isotune study`, `isotune reproduce` and `isotune report`."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import tomli_w
 
 from isotune.lab.studies import Study
 from isotune.lab.studies.run_study import StudyOutcome
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Refused
 
 
 @pytest.fixture
@@ -90,5 +89,5 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
         (["reproduce", "consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),
     ],
 )
-def test_input_that_is_refused(refused: Callable[..., str], sizes: Path, words: list[str], message: str) -> None:
+def test_input_that_is_refused(refused: Refused, sizes: Path, words: list[str], message: str) -> None:
     assert message in refused(*words)

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ import pytest
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.training.step import Stepper
-from tests.cli.conftest import Call, Outcome
+from tests.cli.conftest import Call, Outcome, Refused
 
-Refused = Callable[..., str]
 Asked = list[dict[str, Any]]
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 # isort: off
 import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
@@ -25,24 +25,16 @@ import tests.conftest  # noqa: F401 (before all else: it sets the environment of
 import pytest
 
 from isotune.cli import main
-from isotune.lab.studies.results import Results
 from isotune.report import figures
+from tests.cli.conftest import Outcome
 from tests.crashes.kills import check_whole
-from tests.crashes.work import TIMES, Inputs, run_result
+from tests.crashes.work import Inputs, run_result, study_result
 
 VARYING = re.compile(rb'"created": "[^"]*"|(?<=chart-[mp])[0-9a-f]{10}')  # an evaluation's time; a figure's random ids
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload([__name__])
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Outcome(NamedTuple):
-    """What became of a command: its exit code, and the text on standard output and standard error."""
-
-    code: int
-    out: str
-    err: str
 
 
 def command_lines(inputs: Inputs) -> dict[str, list[str]]:
@@ -175,8 +167,7 @@ def result(words: list[str], folder: Path) -> object:
     if words[0] == "train":
         return run_result(folder / "out" / "run")
     if words[0] == "study":
-        made = Results.read(folder / "out" / "study").runs
-        return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
+        return study_result(folder / "out" / "study")
     if words[0] == "index":
         return call(["rows", "out/index", "-k", "100"], folder).out
     out = folder / "out"

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import signal
-import tarfile
 import tomllib
 import zipfile
 from collections import Counter
@@ -32,6 +31,7 @@ from isotune.errors import InputError
 from isotune.lab.studies import read_study
 from isotune.lab.studies.study import Study
 from isotune.recipes import Recipe, read_recipe
+from tests.hub.senteval import tarred
 
 INPUTS = int(os.environ.get("ISOTUNE_INPUTS", "20000"))
 SEED = int(os.environ.get("ISOTUNE_SEED", "0"))
@@ -109,16 +109,11 @@ def archives() -> list[bytes]:
         "x/sst.tsv": "good\t1\n",
         "x/trec.txt": "DESC:manner How ?\n",
     }
-    zipped, tarred = io.BytesIO(), io.BytesIO()
+    zipped, plain = io.BytesIO(), tarred(files)
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             archive.writestr(name, text)
-    with tarfile.open(fileobj=tarred, mode="w") as archive:
-        for name, text in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return [zipped.getvalue(), tarred.getvalue(), gzip.compress(tarred.getvalue()), b"id\tsimilarity\na\t1\n"]
+    return [zipped.getvalue(), plain, gzip.compress(plain), b"id\tsimilarity\na\t1\n"]
 
 
 def reset_peak_memory() -> None:

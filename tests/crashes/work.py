@@ -158,11 +158,13 @@ def study(inputs: Inputs) -> Work:
         write_text(folder / "study.toml", tomli_w.dumps(table))
         run_study.run_study(folder / "study.toml", folder / "study", model=inputs.model, quiet=True)
 
-    def result(folder: Path) -> dict[str, object]:
-        made = Results.read(folder / "study").runs
-        return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
+    return Work(go_on, lambda folder: study_result(folder / "study"))
 
-    return Work(go_on, result)
+
+def study_result(folder: Path) -> dict[str, object]:
+    """The scores of each run of a study."""
+    made = Results.read(folder).runs
+    return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
 
 
 def encoding(inputs: Inputs) -> Work:

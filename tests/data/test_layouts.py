@@ -1,7 +1,6 @@
 """Damaged files of published data: each is one line of error that names the place."""
 
 import gzip
-import io
 import re
 import tarfile
 import tracemalloc
@@ -13,6 +12,7 @@ import pytest
 from isotune.data import layouts
 from isotune.data.layouts import read_layout
 from isotune.errors import InputError
+from tests.hub.senteval import tarred
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,12 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layouts, "LARGEST", 1_000_000)
-    path, text = tmp_path / f"data{ending}", b"good\t1\n" * 1_000_000
+    path, text = tmp_path / f"data{ending}", "good\t1\n" * 1_000_000
     if ending == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("train", text)
     else:
-        with tarfile.open(path, "w:gz") as tar:
-            member = tarfile.TarInfo("train")
-            member.size = len(text)
-            tar.addfile(member, io.BytesIO(text))
+        path.write_bytes(gzip.compress(tarred({"train": text})))
     assert path.stat().st_size < 50_000
     with pytest.raises(InputError, match="7,000,000 bytes; the limit is 1,000,000"):
         list(read_layout("sst", path, "train"))

@@ -14,7 +14,6 @@ from isotune.data.rows import (
     Sentence,
     Triplet,
     blocks,
-    text_fields,
     to_rows,
 )
 from isotune.errors import InputError
@@ -33,12 +32,6 @@ def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(mon
     assert [text for text, _ in next(parts)] == ["a", "b", "c"]
     assert next(stream) == ("d" * 8, 7)  # nothing is read ahead
     assert [[text for text, _ in part] for part in parts] == [["e" * 50], ["f"]]
-
-
-def test_text_fields_are_all_fields_but_label_and_score() -> None:
-    assert text_fields(Sentence) == text_fields(LabelledSentence) == ("sentence",)
-    assert text_fields(Triplet) == ("anchor", "positive", "negative")
-    assert text_fields(Pair) == text_fields(LabelledPair) == text_fields(ScoredPair) == ("sentence1", "sentence2")
 
 
 @pytest.mark.parametrize(
@@ -68,17 +61,6 @@ def test_columns_override_the_usual_names_one_by_one() -> None:
     assert rows([record], Pair, {"sentence2": "paraphrase"}) == [Pair("a", "c")]
     assert rows([record], ScoredPair, {"score": "mean"}) == [ScoredPair("a", "b", 2.0)]
     assert rows([record], Sentence, {"sentence": "paraphrase"}) == [Sentence("c")]
-
-
-def test_each_text_column_gives_sentences_row_by_row() -> None:
-    records = [{"split": "dev", "sentence1": "a", "sentence2": "b", "score": "1"}]
-    records += [{"split": "dev", "sentence1": " ", "sentence2": "d", "score": ""}]
-    assert rows(records, Sentence) == [Sentence("a"), Sentence("b"), Sentence("d")]
-
-
-def test_text_is_stripped_and_blank_sentences_are_skipped() -> None:
-    records = [{"sentence": s} for s in ("  a b\r\n", "", " \t", None, "\u00a0c\u2028")]
-    assert rows(records, Sentence) == [Sentence("a b"), Sentence("c")]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.booleans())

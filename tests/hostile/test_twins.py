@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import isotune
-from tests.crashes.commands import VARYING, Outcome, assert_refused, call, command_lines, in_new_process, result, start
+from tests.cli.conftest import Outcome
+from tests.crashes.commands import VARYING, assert_refused, call, command_lines, in_new_process, result, start
 from tests.crashes.kills import check_whole
 from tests.crashes.work import Inputs, make_inputs
 

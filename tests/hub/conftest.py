@@ -1,11 +1,21 @@
 """The hub with tiny copies of everything published."""
 
+from pathlib import Path
+
 import pytest
 
 from isotune.data.records import Opened
 from isotune.data.rows import Records
 from tests.hub.repositories import DATASETS, REVISIONS, Files
 from tests.hub.server import LocalHub
+
+
+@pytest.fixture(autouse=True)
+def _nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetched: None) -> None:
+    """An empty $ISOTUNE_DATA, and a current folder with nothing in it; a wide terminal."""
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="session")

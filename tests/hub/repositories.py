@@ -180,8 +180,8 @@ def zipped(files: Mapping[str, list[dict[str, Any]]]) -> Files:
     }
 
 
-def pairs(count: int, start: int = 0, top: float = 5.0, **more: Any) -> list[dict[str, Any]]:
-    return [{"sentence1": a, "sentence2": b, "score": score, **more} for a, b, score in scored(count, start, top)]
+def pairs(count: int, start: int = 0, key: str = "score", **more: Any) -> list[dict[str, Any]]:
+    return [{"sentence1": a, "sentence2": b, key: score, **more} for a, b, score in scored(count, start)]
 
 
 def sts(*names: str) -> Callable[[], Files]:
@@ -208,14 +208,9 @@ def sts17() -> Files:
 def stsb_languages() -> Files:
     """A configuration for each language."""
     features = {"sentence1": TEXT, "sentence2": TEXT, "similarity_score": Value("float32")}
-
-    def rows(split: str, start: int) -> list[dict[str, Any]]:
-        return [
-            {"sentence1": a, "sentence2": b, "similarity_score": score} for a, b, score in scored(SIZES[split], start)
-        ]
-
-    names = {"test": rows("test", 36), "train": rows("train", 0), "dev": rows("dev", 24)}
-    return in_parquet({language: (features, names) for language in LANGUAGES})
+    starts = {"test": 36, "train": 0, "dev": 24}
+    rows = {split: pairs(SIZES[split], start, "similarity_score") for split, start in starts.items()}
+    return in_parquet({language: (features, rows) for language in LANGUAGES})
 
 
 def sick() -> Files:

@@ -12,6 +12,6 @@ def sentence(number: int) -> str:
     return f"{_SUBJECTS[subject]} {_VERBS[verb]} {_SUBJECTS[(subject + other + 1) % 6]} ."
 
 
-def scored(count: int, start: int = 0, top: float = 5.0) -> list[tuple[str, str, float]]:
-    """Pairs with scores from 0 to `top`; the higher one is, the nearer are the sentences."""
-    return [(sentence(start + n), sentence(start + n + 5 - n % 6), round(top * (n % 6) / 5, 2)) for n in range(count)]
+def scored(count: int, start: int = 0) -> list[tuple[str, str, float]]:
+    """Pairs with scores from 0 to 5; the higher one is, the nearer are the sentences."""
+    return [(sentence(start + n), sentence(start + n + 5 - n % 6), float(n % 6)) for n in range(count)]

@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from collections.abc import Mapping
 
 from tests.hub.sentences import SIZES, scored, sentence
 
@@ -55,6 +56,11 @@ def senteval() -> bytes:
     for name, count in (("train", 24), ("test", 12)):
         rows = [f"{n % 2}\t{n}\t{n + 1}\t{sentence(n)}\t{sentence(n + 1)}\n" for n in range(count)]
         files[f"MRPC/msr_paraphrase_{name}.txt"] = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(rows)
+    return tarred(files)
+
+
+def tarred(files: Mapping[str, str]) -> bytes:
+    """An archive of texts."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for path, text in files.items():

@@ -74,14 +74,6 @@ class LocalHub:
             held.clear()
         self.asked.clear()
 
-    def find(self, kind: str, name: str) -> Repository | None:
-        """The repository, if it is there."""
-        return self._repositories.get((kind, name))
-
-    def status(self, path: str) -> int:
-        """The status to fail with, or 0."""
-        return next((status for text, status in self._statuses.items() if text in path), 0)
-
 
 def _bound(port: int) -> socket.socket:
     """A socket that has the port and doesn't listen."""
@@ -142,9 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
         address, hub = urlsplit(self.path), self.server.hub
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
-        hub.asked.append(unquote(address.path))
-        if status := hub.status(unquote(address.path)):
-            self._error(status, "", "the test wants this to fail")
+        asked = unquote(address.path)
+        hub.asked.append(asked)
+        if statuses := [status for text, status in hub._statuses.items() if text in asked]:
+            self._error(statuses[0], "", "the test wants this to fail")
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()
             form = parse_qs(address.query) | (parse_qs(body.decode()) if self.command == "POST" else {})
@@ -159,8 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _repository(self, kind: str, name: str, revision: str) -> Repository | None:
         """The repository, if it has such a revision; otherwise the error or redirect is sent."""
-        hub = self.server.hub
-        repository = hub.find(kind, name)
+        repository = self.server.hub._repositories.get((kind, name))
         if repository is None:  # it might be private, and that isn't told
             self._error(401, "RepoNotFound", "Repository not found")
             return None

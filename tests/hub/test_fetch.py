@@ -17,13 +17,6 @@ from tests.hub.model_files import Files, with_pickle, with_safetensors
 from tests.hub.server import LocalHub
 
 
-@pytest.fixture(autouse=True)
-def _empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetched: None) -> None:
-    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[LocalHub], None]:
     """Takes the network away."""

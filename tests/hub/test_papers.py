@@ -23,10 +23,8 @@ COUNTS |= {"quora-train.csv": 24, "quora-test-student.csv": 12, "ids-cfimdb-trai
 
 
 @pytest.fixture
-def everywhere(published: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetched: None) -> LocalHub:
-    """The hub, which also has what is elsewhere on the web; an empty $ISOTUNE_DATA; a folder with nothing in it."""
-    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+def everywhere(published: LocalHub, monkeypatch: pytest.MonkeyPatch) -> LocalHub:
+    """The hub, which also has what is elsewhere on the web."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as spanish:
         for subset in ("news", "wikipedia"):

@@ -45,18 +45,15 @@ def of_two(loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *o
     return lambda a, b, c: loss(a, b, *options), lambda a, b, c: transcription(a, b, *options)
 
 
+def of_three(loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *options: Any) -> tuple[Loss, Loss]:
+    return lambda a, b, c: loss(a, b, c, *options), lambda a, b, c: transcription(a, b, c, *options)
+
+
 def opt3(temperature: float) -> tuple[Loss, Loss]:
     """With the two others as the views of two layers."""
     return (
         lambda a, b, c: self_guided_opt3(a, torch.stack([b, c], 1), temperature),
         lambda a, b, c: losses.self_guided_opt3(a, torch.stack([b, c], 1), temperature),
-    )
-
-
-def margin(alpha: float, beta: float) -> tuple[Loss, Loss]:
-    return (
-        lambda a, b, c: bidirectional_margin(a, b, c, alpha, beta),
-        lambda a, b, c: losses.bidirectional_margin(a, b, c, alpha, beta),
     )
 
 
@@ -72,13 +69,6 @@ def similarity(hinge: float) -> tuple[Loss, Loss]:
         return mse_loss(hinged_cosine(a, b, hinge), hinge + (1 - hinge) * torch.tensor(SCORES, dtype=a.dtype) / 5)
 
     return loss, lambda a, b, c: supervised.similarity(a, b, SCORES, hinge)
-
-
-def ranked(scores: list[float], scale: float) -> tuple[Loss, Loss]:
-    return (
-        lambda a, b, c: cosent(a, b, torch.tensor(scores), scale),
-        lambda a, b, c: supervised.cosent(a, b, scores, scale),
-    )
 
 
 def without_false_negatives(temperature: float) -> tuple[Loss, Loss]:
@@ -115,12 +105,15 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
         f"ranking {t}": (ranked_by_a_teacher(t, ranking_divergence), ranked_by_a_teacher(t, losses.ranking_divergence))
         for t in TEMPERATURES
     },
-    "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: supervised.info_nce_hard(a, b, c, 0.1)),
-    **{f"margin {interval}": margin(*interval) for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))},
+    "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: losses.info_nce(a, b, 0.1, c)),
+    **{
+        f"margin {interval}": of_three(bidirectional_margin, losses.bidirectional_margin, *interval)
+        for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))
+    },
     **{f"pair features {square}": pair_cross_entropy(square) for square in (False, True)},
     **{f"paraphrase {hinge}": paraphrase(hinge) for hinge in (0.7, -1.0)},
-    **{f"cosent {scale}": ranked(SCORES, scale) for scale in (1.0, 20.0)},
-    "cosent of labels": ranked([float(label) for label in LABELS], 20.0),
+    **{f"cosent {scale}": of_two(cosent, supervised.cosent, torch.tensor(SCORES), scale) for scale in (1.0, 20.0)},
+    "cosent of labels": of_two(cosent, supervised.cosent, torch.tensor(LABELS), 20.0),
     **{f"similarity {hinge}": similarity(hinge) for hinge in (0.0, 0.3)},
 }
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import isotune
 from isotune.data.packed import pack
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
@@ -17,13 +16,9 @@ from isotune.methods.options import BackTranslationOptions, SelfGuidedBackTransl
 from isotune.report.text_changes import CHANGES
 from tests.conftest import encode_views
 from tests.reference import losses as reference
+from tests.training.conftest import Train
 
 N = 6
-
-
-@pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model, pooling="cls")
 
 
 @pytest.fixture
@@ -72,19 +67,12 @@ def test_a_head_of_another_dimension_is_projected(encoder: Encoder) -> None:
 def test_with_self_guidance_the_fixed_copy_sees_the_paraphrase(
     encoder: Encoder, batch: Batch, sentences: list[str]
 ) -> None:
-    method = SelfGuidedBackTranslation(SelfGuidedBackTranslationOptions(projection=False, view_pooling="cls"), encoder)
+    method = SelfGuidedBackTranslation(SelfGuidedBackTranslationOptions(projection=False, view_pooling="mean"), encoder)
     c, h = encode_views(encoder, method.views(batch))
     torch.testing.assert_close(c, torch.from_numpy(encoder.encode(sentences[:N])))
     torch.testing.assert_close(h[:, -1], torch.from_numpy(encoder.encode(sentences[N : 2 * N])))
     expected = reference.self_guided_opt3(c.double(), h.double(), 0.01)
     torch.testing.assert_close(method.loss([c, h], batch)["opt3"].double(), expected, rtol=1e-3, atol=1e-6)
-
-
-def test_pairs_are_taken_as_they_are(encoder: Encoder) -> None:
-    method = make(encoder)
-    rows = [Pair("a cat", "the cat"), Pair("a dog", "a dog")]
-    assert (method.reads, method.rows) == (None, Pair)
-    assert list(method.prepare(rows, None, pytest.fail)) == rows
 
 
 def test_paraphrases_of_sentences_are_made_once(
@@ -106,15 +94,14 @@ def test_paraphrases_of_sentences_are_made_once(
 
 @pytest.mark.parametrize("method", ["back-translation", "self-guided-bt"])
 def test_a_run_translates_its_sentences_and_keeps_what_was_made(
-    method: str, tiny_model: Path, translators: tuple[str, str], text: Path, pairs: Path, tmp_path: Path
+    method: str, train: Train, translators: tuple[str, str], text: Path
 ) -> None:
-    data = {"model": str(tiny_model), "dev": str(pairs), "tasks": [str(pairs)], "translate": translators, "beams": 2}
-    steps = {"projection": False, "batch_size": 8, "steps": 4, "learning_rate": 1e-3}
-    first = isotune.train(text, out=tmp_path / "first", method=method, quiet=True, **data, **steps)
+    options = {"method": method, "translate": translators, "beams": 2, "projection": False, "steps": 4}
+    first = train("first", **options)
     assert (text.parent / ".isotune" / "back-translation.sqlite").is_file()
     for folder in translators:
         Path(folder, "model.safetensors").unlink()  # the second run needs no model
-    second = isotune.train(text, out=tmp_path / "second", method=method, quiet=True, **data, **steps)
+    second = train("second", **options)
     read, again = ((result.folder / "data.json").read_text() for result in (first, second))
     assert read == again
     assert '"rows": 32' in read  # what 4 steps of 8 rows take

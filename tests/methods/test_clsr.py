@@ -1,8 +1,6 @@
 """CLSR: its loss on the paper's networks, and that nothing below them changes."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +10,16 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
-import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.evaluation.geometry import mean_cosine
 from isotune.methods.clsr import CLSR
 from isotune.methods.method import Batch
 from isotune.methods.options import CLSROptions
-from isotune.training import Result
 from tests.conftest import attached, encode_views, trained
 from tests.reference import clsr as reference
 from tests.reference import losses
-from tests.training.conftest import resume, same, stopped_at
+from tests.training.conftest import Train, same, stop_and_resume
 
 
 def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
@@ -61,18 +57,17 @@ def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None
 
 
 @pytest.fixture
-def run(tiny_model: Path, pairs: Path) -> Callable[..., Result]:
+def options(pairs: Path) -> dict[str, Any]:
     """Six steps on the pairs that score 2 and more, as the recipe takes them."""
     sgd: dict[str, Any] = {"as_released": {"optimizer": "sgd"}, "learning_rate": 0.1, "max_gradient_norm": math.inf}
-    data: dict[str, Any] = {"model": str(tiny_model), "min_score": 2.0, "dev": "none", "tasks": [str(pairs)]}
-    return partial(isotune.train, pairs, method="clsr", width=16, steps=6, quiet=True, **sgd, **data)
+    return {"method": "clsr", "sources": pairs, "min_score": 2.0, "dev": "none", "width": 16, "steps": 6, **sgd}
 
 
 def test_a_run_leaves_the_encoder_below_as_it_was(
-    run: Callable[..., Result], tiny_model: Path, sentences: list[str], tmp_path: Path
+    train: Train, options: dict[str, Any], tiny_model: Path, sentences: list[str]
 ) -> None:
     start = Encoder.load(tiny_model)
-    result = run(out=tmp_path / "run", batch_size=8)
+    result = train(**options)
     kept = Encoder.load(result.encoder)
     for name, weight in start.backbone.state_dict().items():
         assert torch.equal(kept.backbone.state_dict()[name], weight), name
@@ -83,9 +78,7 @@ def test_a_run_leaves_the_encoder_below_as_it_was(
     np.testing.assert_allclose(SentenceTransformer(str(result.encoder)).encode(sentences), vectors, atol=1e-5)
 
 
-def test_a_stopped_run_goes_on_bit_for_bit(run: Callable[..., Result], tmp_path: Path) -> None:
-    whole = load_file(run(out=tmp_path / "whole", batch_size=8).folder / "last.safetensors")
-    with stopped_at(3):
-        assert run(out=tmp_path / "parts", batch_size=8).stopped == "SIGTERM"
-    assert same(whole, load_file(resume(tmp_path / "parts").folder / "last.safetensors"))
+def test_a_stopped_run_goes_on_bit_for_bit(train: Train, options: dict[str, Any]) -> None:
+    whole = load_file(train("whole", **options).folder / "last.safetensors")
+    assert same(whole, load_file(stop_and_resume(train, 3, **options).folder / "last.safetensors"))
     assert any("momentum" in key for key in whole)

@@ -11,7 +11,6 @@ from isotune.data.packed import pack
 from isotune.data.rows import Sentence
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import NormalizingFlow
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, BERTFlow
 from isotune.methods.method import ROWS, Batch, Feed, Method
@@ -120,17 +119,6 @@ def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
     with pytest.raises(InputError, match="no mask token; choose a span_length of 0"):
         Mirror(MirrorOptions(spans="tokens"), encoder)
     Mirror(MirrorOptions(span_length=0), encoder)
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_flow_trains_its_own_layers_only(cached: bool, encoder: Encoder, batch: Batch, vectors: Tensor) -> None:
-    method = attached(BERTFlow(FlowOptions(cached=cached), encoder), encoder)
-    assert method.cached == cached
-    assert isinstance(encoder.heads[0], NormalizingFlow)
-    found = gradients(method, encoder, Batch(vectors=(vectors,)) if cached else batch)
-    assert found.keys() == {f"heads.0.{key}" for key, _ in encoder.heads[0].named_parameters()}
-    assert not list(method.parameters())
-    assert not method.state_dict()  # the flow is in the encoder's, once
 
 
 def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: Tensor) -> None:

@@ -7,7 +7,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-import isotune
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
@@ -18,14 +17,9 @@ from isotune.methods.options import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided
 from tests.conftest import encode_views
 from tests.reference import losses as reference
-from tests.training.conftest import assert_same_end, resume, stopped_at
+from tests.training.conftest import Train, assert_same_end, stop_and_resume
 
 N, LAYERS = 6, 4  # the tiny model's embeddings and three blocks
-
-
-@pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model, pooling="cls")
 
 
 @pytest.fixture
@@ -130,15 +124,6 @@ def test_the_penalty_is_the_squared_distance_of_all_weights(encoder: Encoder) ->
     assert make(encoder, regularizer=0).penalty(encoder) == {}
 
 
-def test_the_embedding_layer_is_not_trained(encoder: Encoder) -> None:
-    trained = list(make(encoder).trained(encoder))
-    names = {name for name, parameter in encoder.named_parameters() if not any(parameter is p for p in trained)}
-    assert names == {
-        f"backbone.model.embeddings.{name}" for name, _ in encoder.backbone.model.embeddings.named_parameters()
-    }
-    assert len(names) == 5
-
-
 @pytest.mark.parametrize("kept", [False, True])
 def test_dropout_in_the_fixed_copy_is_an_option(encoder: Encoder, batch: Batch, kept: bool) -> None:
     method = make(encoder, frozen_dropout=kept)
@@ -156,19 +141,13 @@ def test_a_head_that_changes_the_dimension_is_refused(encoder: Encoder) -> None:
 
 
 @pytest.mark.parametrize("methods", [("simcse", "self-guided"), ("self-guided",)])
-def test_a_stopped_run_goes_on_with_its_fixed_copy(
-    methods: tuple[str, ...], tiny_model: Path, text: Path, pairs: Path, tmp_path: Path
-) -> None:
+def test_a_stopped_run_goes_on_with_its_fixed_copy(train: Train, tiny_model: Path, methods: tuple[str, ...]) -> None:
     """In a second stage it is no copy of the model that the run started from. All but the embeddings is moved."""
-    stage = 'projection = false\nlearning_rate = 1e-3\nbatch_size = 8\nsteps = 2\neval_every = 1\nmethod = "{}"\n'
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text("".join(f"[[stages]]\n{stage.format(method)}" for method in methods))
-    options = {"recipe": recipe, "model": str(tiny_model), "dev": "none", "tasks": [str(pairs)], "quiet": True}
-    isotune.train(text, out=tmp_path / "whole", **options)
-    with stopped_at(len(methods)):
-        isotune.train(text, out=tmp_path / "parts", **options)
-    assert_same_end(tmp_path / "whole", resume(tmp_path / "parts").folder)
-    whole = load_file(tmp_path / "whole" / "last.safetensors")
+    stages = [{"method": method, "projection": False} for method in methods]
+    options = {"stages": stages, "dev": "none", "steps": 2, "eval_every": 1}
+    folder = train("whole", **options).folder
+    assert_same_end(folder, stop_and_resume(train, len(methods), **options).folder)
+    whole = load_file(folder / "last.safetensors")
     if len(methods) == 1:
         assert not any("frozen" in name for name in whole)
         return

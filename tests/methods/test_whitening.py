@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-import isotune
+from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.methods.whitening import whitening
 from tests.conftest import reopened
+from tests.training.conftest import Train
 
 
 @pytest.fixture
@@ -51,26 +52,15 @@ def test_few_vectors_are_whitened_where_they_vary(vectors: Tensor) -> None:
     torch.testing.assert_close(z[:, :8].T @ z[:, :8] / 9, torch.eye(8, dtype=z.dtype), atol=1e-2, rtol=0)
 
 
-def test_whitening_is_saved_as_a_head(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    encoder = isotune.Encoder.load(tiny_model)
-    plain = encoder.encode(sentences)
-    parts = encoder.backbone, encoder.pooling, [whitening(torch.from_numpy(plain), 8)], encoder.tokenizer, 32
-    white = isotune.Encoder(*parts)
-    vectors = white.encode(sentences)
-    np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(8), atol=1e-2)
-    reopened(white, tmp_path / "saved", sentences, atol=1e-4)
-
-
 def test_the_vectors_after_the_heads_that_are_there_have_covariance_one(
-    tiny_model: Path, text: Path, pairs: Path, sentences: list[str], tmp_path: Path
+    encoder: Encoder, train: Train, sentences: list[str], tmp_path: Path
 ) -> None:
-    encoder = isotune.Encoder.load(tiny_model)
     encoder.heads.append(Dense(32, 12))
-    encoder.save(tmp_path / "start")
-    options = {"model": str(tmp_path / "start"), "dimensions": 6, "dev": "none", "tasks": [str(pairs)], "quiet": True}
-    result = isotune.train(text, out=tmp_path / "run", method="whitening", batch_size=8, **options)
+    options = {"method": "whitening", "dimensions": 6, "dev": "none"} | dict.fromkeys(("steps", "eval_every"))
+    result = train(model=encoder, learning_rate=None, **options)
     assert result.evaluation.selected_step == 1
-    vectors = isotune.Encoder.load(result.encoder).encode(sentences)
+    white = Encoder.load(result.encoder)
+    vectors = reopened(white, tmp_path / "again", sentences, atol=1e-4).encode(sentences)
     assert vectors.shape == (60, 6)
     np.testing.assert_allclose(vectors.mean(0), 0, atol=1e-3)
     np.testing.assert_allclose(vectors.T @ vectors / 60, np.eye(6), atol=1e-3)

@@ -1,4 +1,4 @@
-"""A normalising flow and its likelihood, feature by feature in float64, and the flow's inverse.
+"""A normalising flow and its likelihood, feature by feature in float64.
 
 `Weights` are the state_dict of a `NormalizingFlow`.
 """
@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
-
-from isotune.encoder.heads.flow import NormalizingFlow, Step
 
 Weights = Mapping[str, Tensor]
 
@@ -67,27 +65,6 @@ def flow(x: Sequence[float], weights: Weights, levels: int, depth: int) -> list[
             finished += rest[half:]
             rest = rest[:half]
     return finished + rest
-
-
-def inverse(flow: NormalizingFlow, z: Tensor) -> Tensor:
-    """x [N, d] of z [N, d]: undoes the steps, the last one first."""
-    rest, x = z[:, : -flow.sizes[-1]], z[:, -flow.sizes[-1] :]
-    for place in reversed(range(len(flow.sizes))):
-        x = undo(flow.steps[place], x)
-        finished = flow.sizes[place - 1] - flow.sizes[place] if place else 0
-        start = rest.shape[1] - finished
-        x, rest = torch.cat([x, rest[:, start:]], dim=1), rest[:, :start]
-    return x
-
-
-def undo(step: Step, y: Tensor) -> Tensor:
-    """x [N, d] of y = step(x): first the coupling is undone, then the mixing y = x M, then the ActNorm."""
-    kept, changed = y[:, : y.shape[1] // 2], y[:, y.shape[1] // 2 :]
-    y = torch.cat([kept, changed - step.coupling.shift(kept)], dim=1)
-    eye = torch.eye(y.shape[1], dtype=y.dtype)
-    matrix = eye.flip(-1) if step.mixing is None else step.mixing(eye)
-    y = torch.linalg.solve(matrix.double(), y.double(), left=False).to(y.dtype)
-    return y * (-3 * step.norm.log_scale).exp() - step.norm.bias
 
 
 def bits_per_dimension(z: Tensor, log_determinants: Sequence[float]) -> float:

@@ -1,6 +1,5 @@
 """The losses, sum by sum as the papers write them."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -60,10 +59,10 @@ def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tens
     )
 
 
-def info_nce(queries: Vectors, keys: Vectors, temperature: float) -> Tensor:
-    """SimCSE, equation 1, averaged over the batch; the self-guided paper's L^opt2."""
+def info_nce(queries: Vectors, keys: Vectors, temperature: float, negatives: Vectors = ()) -> Tensor:
+    """SimCSE, equation 1, averaged over the batch, or 5, with hard negatives; the self-guided paper's L^opt2."""
     n = range(len(queries))
-    return mean(share(queries[i], keys[i], [keys[j] for j in n if j != i], temperature) for i in n)
+    return mean(share(queries[i], keys[i], [keys[j] for j in n if j != i] + [*negatives], temperature) for i in n)
 
 
 def self_guided_opt3(c: Tensor, h: Tensor, temperature: float) -> Tensor:
@@ -90,11 +89,6 @@ def bidirectional_margin(anchors: Vectors, positives: Vectors, negatives: Vector
         if -delta - beta > 0:
             total = total + (-delta - beta)
     return total / len(anchors)
-
-
-def orthogonal_views(negatives: int, temperature: float) -> float:
-    """The loss when a view equals its counterpart and is orthogonal to all of its negatives."""
-    return math.log(1 + negatives * math.exp(-1 / temperature))
 
 
 def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float) -> Tensor:

@@ -13,17 +13,18 @@ def pair_cross_entropy(
     first: Tensor, second: Tensor, weight: Tensor, bias: Tensor, labels: Sequence[int], max_square: bool
 ) -> Tensor:
     """ConSERT, equation 2: CrossEntropy(W f + b, y), averaged; f has a fourth part with `max_square`."""
-    total = torch.zeros((), dtype=torch.float64)
-    for r1, r2, y in zip(first, second, labels, strict=True):
+    logits = []
+    for r1, r2 in zip(first, second, strict=True):
         f = [*r1, *r2, *(abs(a - b) for a, b in zip(r1, r2, strict=True))]
         if max_square:
             f += [max(a, b) ** 2 for a, b in zip(r1, r2, strict=True)]
-        logits = [sum(w * x for w, x in zip(row, f, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
-        total = total - torch.log(torch.exp(logits[y]) / sum(torch.exp(logit) for logit in logits))
-    return total / len(labels)
+        logits.append(
+            [sum(w * x for w, x in zip(row, f, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
+        )
+    return cross_entropy(logits, labels)
 
 
-def cross_entropy(logits: Tensor, labels: Sequence[int]) -> Tensor:
+def cross_entropy(logits: Sequence[Sequence[Tensor]] | Tensor, labels: Sequence[int]) -> Tensor:
     """-log of the right class's softmax, averaged."""
     total = torch.zeros((), dtype=torch.float64)
     for row, y in zip(logits, labels, strict=True):
@@ -31,26 +32,15 @@ def cross_entropy(logits: Tensor, labels: Sequence[int]) -> Tensor:
     return total / len(labels)
 
 
-def info_nce_hard(anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float) -> Tensor:
-    """SimCSE, equation 5, averaged."""
-    n = len(anchors)
-    total = torch.zeros((), dtype=torch.float64)
-    for i in range(n):
-        denominator = torch.zeros((), dtype=torch.float64)
-        for j in range(n):
-            denominator = denominator + torch.exp(sim(anchors[i], positives[j]) / temperature)
-            denominator = denominator + torch.exp(sim(anchors[i], negatives[j]) / temperature)
-        total = total - torch.log(torch.exp(sim(anchors[i], positives[i]) / temperature) / denominator)
-    return total / n
+def hinged(cosine: Tensor, hinge: float) -> Tensor:
+    return cosine if cosine >= hinge else torch.tensor(hinge, dtype=torch.float64)
 
 
 def paraphrase(first: Tensor, second: Tensor, signs: Sequence[int], hinge: float) -> Tensor:
     """BERT-CF, section 4.3: 1 - y for paraphrases (+1), y - h for others (-1), averaged; y = max(sim, h)."""
     total = torch.zeros((), dtype=torch.float64)
     for a, b, sign in zip(first, second, signs, strict=True):
-        y = sim(a, b)
-        if y < hinge:
-            y = torch.tensor(hinge, dtype=torch.float64)
+        y = hinged(sim(a, b), hinge)
         total = total + (1 - y if sign == 1 else y - hinge)
     return total / len(signs)
 
@@ -59,9 +49,7 @@ def similarity(first: Tensor, second: Tensor, scores: Sequence[float], hinge: fl
     """BERT-CF, section 4.3: mean squared error of max(sim, h) from the score 0-5 scaled to [h, 1]."""
     total = torch.zeros((), dtype=torch.float64)
     for a, b, score in zip(first, second, scores, strict=True):
-        y = sim(a, b)
-        if y < hinge:
-            y = torch.tensor(hinge, dtype=torch.float64)
+        y = hinged(sim(a, b), hinge)
         total = total + (y - (hinge + (1 - hinge) * score / 5)) ** 2
     return total / len(scores)
 

@@ -76,11 +76,6 @@ warmup = 0.1
 """
 
 
-@pytest.fixture(autouse=True)
-def undrawn() -> None:
-    """Has figures drawn here."""
-
-
 def aggregates(value: float) -> Aggregates:
     return Aggregates(all=value, mean=value + 0.01, wmean=value + 0.02)
 

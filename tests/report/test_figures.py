@@ -10,6 +10,11 @@ from isotune.report.stages import StageRecords
 Records = list[dict[str, Any]]
 
 
+@pytest.fixture(autouse=True)
+def undrawn() -> None:
+    """Has figures drawn here."""
+
+
 def train(steps: int, **terms: float) -> Records:
     return [
         {"kind": "train", "step": i + 1, "loss": 1 / (i + 1) + sum(terms.values()), "terms": terms or {"info_nce": 1}}

@@ -9,7 +9,6 @@ import pytest
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.results import MEASURES
-from isotune.report import page as page_module
 from isotune.report import write_report
 from isotune.report.stages import sealed
 from tests.report.conftest import Page, make_run, second_stage, write_metrics
@@ -25,15 +24,6 @@ def report(run: Path) -> Page:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """The page of a finished run, with its figures."""
     return report(make_run(tmp_path_factory.mktemp("finished")))
-
-
-@pytest.fixture
-def run(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A finished run whose figures are not drawn, which takes most of the time."""
-    for name in ("learning_curves", "space_monitor"):
-        monkeypatch.setattr(page_module, name, lambda *_: ["<svg></svg>"])
-    monkeypatch.setattr(page_module, "before_and_after", lambda *_: "<svg></svg>")
-    return run
 
 
 def set_evaluation(

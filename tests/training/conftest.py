@@ -1,15 +1,14 @@
-"""A run on the tiny model, the options that make it short, and what stops, resumes and compares runs."""
+"""What stops, resumes and compares runs."""
 
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 import torch
 from safetensors.torch import load_file
 
@@ -32,40 +31,12 @@ def small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
 
 
-@pytest.fixture
-def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
-    """Keyword arguments of a run of 12 steps, in float32 on every machine."""
-    return {
-        "sources": text,
-        "model": str(tiny_model),
-        "method": "simcse",
-        "dev": str(pairs),
-        "tasks": [str(pairs)],
-        "batch_size": 8,
-        "steps": 12,
-        "eval_every": 4,
-        "learning_rate": 1e-3,
-        "precision": "float32",
-        "quiet": True,
-    }
+class Killed(BaseException):
+    """Stands for a process that ends at once: nothing may run after it but what the language itself does."""
 
 
-@pytest.fixture
-def train(short: dict[str, Any], tmp_path: Path) -> Train:
-    """Runs `isotune.train` with these, and with what is given over them; None takes one away.
-
-    Stages make a recipe, in place of the method.
-    """
-
-    def run(name: str = "run", stages: Sequence[Mapping[str, Any]] = (), **options: Any) -> Result:
-        if stages:
-            recipe = tmp_path / "stages.toml"
-            recipe.write_text(tomli_w.dumps({"stages": stages}))
-            options = {"recipe": recipe, "method": None, **options}
-        given = {**short, "out": tmp_path / name, **options}
-        return isotune.train(**{key: value for key, value in given.items() if value is not None})
-
-    return run
+def killed(*_: object) -> None:
+    raise Killed
 
 
 def resume(folder: Path, **options: Any) -> Result:

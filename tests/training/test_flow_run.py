@@ -14,7 +14,7 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.methods.whitening import Whitening
 from isotune.training.step import Stepper
 from tests.conftest import WORDS
-from tests.training.conftest import Train, assert_same_end, resume, same, stop_and_resume
+from tests.training.conftest import Killed, Train, assert_same_end, killed, resume, same, stop_and_resume
 
 
 def test_bert_cf_of_two_stages_goes_on_bit_for_bit(train: Train) -> None:
@@ -43,14 +43,6 @@ def test_flow_leaves_the_model_as_it_is(
     assert not np.allclose(start.encode(sentences), end.encode(sentences), atol=0.1)
     monkeypatch.delattr(os, "posix_fallocate")  # as on macOS, where no room can be reserved for the cached vectors
     assert_same_end(whole.folder, stop_and_resume(train, 5, **options).folder)
-
-
-class Killed(Exception):
-    """In place of a signal that can't be caught."""
-
-
-def killed(*_: Any) -> None:
-    raise Killed
 
 
 def test_vectors_are_of_the_encoder_that_the_stages_before_made(

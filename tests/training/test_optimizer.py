@@ -1,4 +1,4 @@
-"""The optimiser: its updates, the schedule, and a state that comes back."""
+"""The optimiser: its updates, and the schedule."""
 
 from typing import Any
 
@@ -16,13 +16,6 @@ from isotune.training.optimizer import Optimizer, schedule
 from isotune.training.step import _optimizer
 
 
-def make(**options: Any) -> tuple[nn.Linear, nn.Embedding, Optimizer]:
-    torch.manual_seed(0)
-    block, embedding = nn.Linear(4, 4), nn.Embedding(6, 4)
-    given = TrainingOptions(learning_rate=0.1, **options)
-    return block, embedding, Optimizer([*block.parameters(), *embedding.parameters()], given)
-
-
 def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(encoder: Encoder) -> None:
     method = METHODS["consert"](OPTIONS["consert"](), encoder)
     trained = _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=1)).parameters
@@ -31,14 +24,11 @@ def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(encoder: E
         _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=3))
 
 
-def update(block: nn.Linear, embedding: nn.Embedding, optimizer: Optimizer, share: float = 1.0) -> None:
-    block(embedding(torch.arange(6))).square().sum().backward()
-    optimizer.step(share)
-
-
 def test_sgd_is_the_textbook_update() -> None:
-    block, embedding, optimizer = make(as_released={"optimizer": "sgd"}, betas=(0.0, 0.0), weight_decay=0.5)
-    block(embedding(torch.arange(6))).square().sum().backward()
+    block = nn.Linear(4, 4)
+    options = TrainingOptions(learning_rate=0.1, as_released={"optimizer": "sgd"}, betas=(0.0, 0.0), weight_decay=0.5)
+    optimizer = Optimizer([*block.parameters()], options)
+    block(torch.randn(6, 4)).square().sum().backward()
     weight, bias = block.weight.detach().clone(), block.bias.detach().clone()
     gradients = [parameter.grad.clone() for parameter in (block.weight, block.bias)]  # type: ignore[union-attr]
     optimizer.step(0.5)

@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import shlex
 import shutil
@@ -28,11 +27,10 @@ from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
 from isotune.training import TrainingFailed, run, run_folder, stage
-from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
 from tests.conftest import unfinish
-from tests.training.conftest import Train, assert_same_end, metrics, resume, same, stopped_at, weights
+from tests.training.conftest import Killed, Train, assert_same_end, killed, metrics, resume, same, stopped_at, weights
 
 
 @pytest.mark.parametrize(("method", "precision"), [("simcse", "bfloat16"), ("consert", "float32")])
@@ -384,21 +382,6 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     refused("recipe.toml: another version of isotune wrote it, with other options")
 
 
-def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
-    with Recorder(tmp_path, quiet=True) as recorder:
-        recorder.warn(0, "one")
-        kept = recorder.sync()
-        recorder.record("train", step=1)
-    with Recorder(tmp_path, kept, quiet=True) as recorder:
-        recorder.warn(0, "one")
-        recorder.warn(0, "two")
-    assert [record["message"] for record in metrics(tmp_path, "warning")] == ["one", "two"]
-    assert metrics(tmp_path, "train") == []
-    os.truncate(tmp_path / "metrics.jsonl", kept - 1)
-    with pytest.raises(InputError, match="it has been cut"):
-        Recorder(tmp_path, kept, quiet=True)
-
-
 TWO_STAGES: dict[str, Any] = {
     "stages": [
         {"method": "simcse", "steps": 6, "eval_every": 2, "learning_rate": 1e-3},
@@ -406,10 +389,6 @@ TWO_STAGES: dict[str, Any] = {
     ],
     **dict.fromkeys(("steps", "eval_every", "learning_rate")),
 }
-
-
-class Killed(BaseException):
-    """Stands for a process that ends at once: nothing may run after it but what the language itself does."""
 
 
 @pytest.mark.parametrize("writes", [(0, 6, 11), pytest.param(range(14), marks=pytest.mark.slow)])
@@ -458,9 +437,6 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
 def test_a_run_killed_while_it_is_shown_is_not_finished(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*arguments: Any) -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
         patch.setattr(run, "write_report", killed)
         with pytest.raises(Killed):

@@ -162,13 +162,6 @@ def test_lowercasing_keeps_the_mask_token(prompt: str, tiny_model: Path, sentenc
     reopened(encoder, tmp_path / "saved", [sentence.upper() for sentence in sentences])
 
 
-def test_tokenize_takes_another_prompt(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model, prompt="the dog ")
-    other = Encoder.load(tiny_model, prompt=PROMPT)
-    assert encoder.tokenize(["a cat"], prompt=PROMPT) == other.tokenize(["a cat"])
-    assert encoder.tokenize(["a cat"]) == other.tokenize(["a cat"], prompt="the dog ")
-
-
 def test_impossible_prompts_are_refused(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, pooling="mask")
     with pytest.raises(InputError, match="has no mask token"):

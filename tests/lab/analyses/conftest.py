@@ -50,19 +50,14 @@ def scored(pairs: Path) -> ScoredPairs:
 
 
 @pytest.fixture
-def tiny(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model)
-
-
-@pytest.fixture
-def states(tiny_model: Path, tiny: Encoder) -> Callable[[str], tuple[list[int], list[torch.Tensor]]]:
+def states(tiny_model: Path, encoder: Encoder) -> Callable[[str], tuple[list[int], list[torch.Tensor]]]:
     """A sentence's token ids and its hidden states [length, d] of each layer, by transformers alone."""
     model = AutoModel.from_pretrained(tiny_model, add_pooling_layer=False).eval()
 
     @cache
     @torch.no_grad()
     def look(sentence: str) -> tuple[list[int], list[torch.Tensor]]:
-        ids = tiny.tokenizer(sentence)["input_ids"]
+        ids = encoder.tokenizer(sentence)["input_ids"]
         output = model(torch.tensor([ids]), output_hidden_states=True)
         return ids, [state[0].double() for state in output.hidden_states]
 

@@ -11,8 +11,8 @@ from isotune.lab.analyses import ANALYSES, _read_pairs, analyse
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_on_a_file_of_pairs(name: str, tiny: Encoder, pairs: Path, tmp_path: Path) -> None:
-    analysis = analyse(name, {"one": tiny, "<two>": tiny}, [str(pairs)])
+def test_every_analysis_on_a_file_of_pairs(name: str, encoder: Encoder, pairs: Path, tmp_path: Path) -> None:
+    analysis = analyse(name, {"one": encoder, "<two>": encoder}, [str(pairs)])
     assert analysis.title == f"{ANALYSES[name].title} ({ANALYSES[name].source})"
     assert analysis.tasks == [str(pairs)]
     assert analysis.findings

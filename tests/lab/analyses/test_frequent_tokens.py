@@ -17,10 +17,10 @@ States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
 MOST = 20
 
 
-def test_scores_equal_those_of_one_sentence_at_a_time(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
+def test_scores_equal_those_of_one_sentence_at_a_time(encoder: Encoder, scored: ScoredPairs, states: States) -> None:
     """Layers 1 and 3 are averaged; some sentences lose all of their tokens."""
-    tiny.pooling = replace(tiny.pooling, layers=(1, -1))
-    table = frequent_tokens.compute({"tiny": tiny}, [scored], most=MOST)
+    encoder.pooling = replace(encoder.pooling, layers=(1, -1))
+    table = frequent_tokens.compute({"tiny": encoder}, [scored], most=MOST)
     sentences = scored.sentence1 + scored.sentence2
     counts = Counter(token for sentence in sentences for token in states(sentence)[0])
     order = sorted(counts, key=lambda token: (-counts[token], token))
@@ -43,26 +43,26 @@ def test_scores_equal_those_of_one_sentence_at_a_time(tiny: Encoder, scored: Sco
     assert emptied > 0
 
 
-def test_heads_are_applied_if_the_encoder_pools_by_the_mean(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_heads_are_applied_if_the_encoder_pools_by_the_mean(encoder: Encoder, scored: ScoredPairs) -> None:
     def first(encoder: Encoder) -> float:
         return float(frequent_tokens.compute({"x": encoder}, [scored], most=1)[0]["spearman"])
 
-    plain = first(tiny)
-    tiny.heads.append(Dense(32, 5, activation="Tanh"))
-    (task,) = [each.score(tiny) for each in load_tasks([scored.name])]
-    assert first(tiny) == pytest.approx(task.spearman.all, abs=1e-6)
-    assert first(tiny) != pytest.approx(plain, abs=1e-3)
-    tiny.pooling = replace(tiny.pooling, mode="cls")
-    assert first(tiny) == pytest.approx(plain, abs=1e-6)
+    plain = first(encoder)
+    encoder.heads.append(Dense(32, 5, activation="Tanh"))
+    (task,) = [each.score(encoder) for each in load_tasks([scored.name])]
+    assert first(encoder) == pytest.approx(task.spearman.all, abs=1e-6)
+    assert first(encoder) != pytest.approx(plain, abs=1e-3)
+    encoder.pooling = replace(encoder.pooling, mode="cls")
+    assert first(encoder) == pytest.approx(plain, abs=1e-6)
 
 
-def test_tokens_are_counted_in_the_test_split_of_stsb(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_tokens_are_counted_in_the_test_split_of_stsb(encoder: Encoder, scored: ScoredPairs) -> None:
     half = slice(10)
     part = replace(scored, sentence1=["a dog ."] * 10, sentence2=["a cat ."] * 10, scores=scored.scores[half])
     with_stsb = [scored, replace(part, name="stsb", split="test")]
     without = [scored, replace(part, name="stsb", split="dev")]
-    assert [row["count"] for row in frequent_tokens.compute({"x": tiny}, with_stsb)][1:] == [20, 20, 20, 20, 10, 10]
-    assert frequent_tokens.compute({"x": tiny}, without)[1]["count"] == 20 + 2 * len(scored.scores)
+    assert [row["count"] for row in frequent_tokens.compute({"x": encoder}, with_stsb)][1:] == [20, 20, 20, 20, 10, 10]
+    assert frequent_tokens.compute({"x": encoder}, without)[1]["count"] == 20 + 2 * len(scored.scores)
 
 
 def test_findings_show_the_gain_at_best() -> None:

@@ -15,11 +15,11 @@ States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
 POOL = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.max(0).values}
 
 
-def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
-    table = layers.compute({"tiny": tiny}, [scored])
+def test_every_layer_and_pooling(encoder: Encoder, scored: ScoredPairs, states: States) -> None:
+    table = layers.compute({"tiny": encoder}, [scored])
     ways = [(mode, k) for mode in (*POOL, "random token") for k in range(4)]
     assert [(row["pooling"], row["layer"]) for row in table] == [*ways, ("as it is", None)]
-    (task,) = [each.score(tiny) for each in load_tasks([scored.name])]
+    (task,) = [each.score(encoder) for each in load_tasks([scored.name])]
     assert table[-1]["spearman"] == task.spearman.all
     for row in table[:-5]:
         cosines = [
@@ -33,12 +33,12 @@ def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: Sta
 
 
 def test_a_random_token_stands_for_a_sentence(
-    tiny: Encoder, scored: ScoredPairs, states: States, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, scored: ScoredPairs, states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first token if all draws are 0, and the last one if they are nearly 1; the seed decides otherwise."""
     for draw, place in ((0.0, 0), (0.9999, -1)):
         monkeypatch.setattr(torch, "rand", lambda n, generator, draw=draw: torch.full((n,), draw))
-        last = layers.compute({"tiny": tiny}, [scored])[-2]
+        last = layers.compute({"tiny": encoder}, [scored])[-2]
         vectors = [
             [states(sentence)[1][3][place].tolist() for sentence in side]
             for side in (scored.sentence1, scored.sentence2)
@@ -47,34 +47,34 @@ def test_a_random_token_stands_for_a_sentence(
         assert (last["pooling"], last["layer"]) == ("random token", 3)
         assert last["spearman"] == pytest.approx(expected, abs=1e-6)
     monkeypatch.undo()
-    first, again, other = (layers.compute({"tiny": tiny}, [scored], seed=seed)[-2]["spearman"] for seed in (0, 0, 1))
+    first, again, other = (layers.compute({"tiny": encoder}, [scored], seed=seed)[-2]["spearman"] for seed in (0, 0, 1))
     assert first == again != other
 
 
 def test_each_batch_has_random_tokens_of_its_own(
-    tiny: Encoder, scored: ScoredPairs, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, scored: ScoredPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn, rand = [], torch.rand
     monkeypatch.setattr(torch, "rand", lambda n, generator: drawn.append(rand(n, generator=generator)) or drawn[-1])
-    monkeypatch.setattr(tiny, "batches", lambda lengths, *_: [[i] for i in range(len(lengths))])
-    layers.compute({"tiny": tiny}, [scored])
+    monkeypatch.setattr(encoder, "batches", lambda lengths, *_: [[i] for i in range(len(lengths))])
+    layers.compute({"tiny": encoder}, [scored])
     assert len({tuple(draw.tolist()) for draw in drawn}) == len(scored.scores)
 
 
-def test_several_tasks_are_averaged(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_several_tasks_are_averaged(encoder: Encoder, scored: ScoredPairs) -> None:
     half = len(scored.scores) // 2
     parts = [
         ScoredPairs(name, "", scored.sentence1[k], scored.sentence2[k], scored.scores[k], scored.subsets[k])
         for name, k in (("first", slice(half)), ("second", slice(half, None)))
     ]
-    alone = [layers.compute({"tiny": tiny}, [part]) for part in parts]
-    for row, first, second in zip(layers.compute({"tiny": tiny}, parts), *alone, strict=True):
+    alone = [layers.compute({"tiny": encoder}, [part]) for part in parts]
+    for row, first, second in zip(layers.compute({"tiny": encoder}, parts), *alone, strict=True):
         assert row["tasks"] == pytest.approx({"first": first["spearman"], "second": second["spearman"]})
         assert row["spearman"] == pytest.approx((first["spearman"] + second["spearman"]) / 2)
 
 
-def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
-    table = layers.compute({"one": tiny, "two": tiny}, [scored])
+def test_a_line_for_each_pooling(encoder: Encoder, scored: ScoredPairs) -> None:
+    table = layers.compute({"one": encoder, "two": encoder}, [scored])
     scores = [100 * row["spearman"] for row in table[:17]]
     assert f" to {max(scores[:16]):.2f} (" in layers.findings(table)[0]
     assert layers.findings(table)[0].endswith(f"; as it is, {scores[16]:.2f}.")
@@ -87,13 +87,13 @@ def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
 
 
-def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_only_language_models_have_layers(encoder: Encoder, scored: ScoredPairs) -> None:
     with pytest.raises(InputError, match="words is SharedWords, which has no layers to look into; leave it out"):
-        layers.compute({"tiny": tiny, "words": SharedWords()}, [scored])
+        layers.compute({"tiny": encoder, "words": SharedWords()}, [scored])
 
 
-def test_damaged_weights_are_refused(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_damaged_weights_are_refused(encoder: Encoder, scored: ScoredPairs) -> None:
     with torch.no_grad():
-        next(tiny.backbone.model.encoder.parameters()).fill_(torch.nan)
+        next(encoder.backbone.model.encoder.parameters()).fill_(torch.nan)
     with pytest.raises(InputError, match="NaN or infinity; its weights are damaged"):
-        layers.compute({"tiny": tiny}, [scored])
+        layers.compute({"tiny": encoder}, [scored])

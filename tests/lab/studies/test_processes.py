@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from filelock import FileLock
 from isotune.encoder.options import EncoderOptions
 from isotune.lab.studies import job as job_module
 from isotune.lab.studies.job import Job, Processes
+from tests.conftest import until
 
 Write = Callable[[dict[str, Any]], Path]
 
@@ -65,15 +65,8 @@ def test_no_process_outlives_the_block(job: Callable[[str], Job], tmp_path: Path
         running.start(job("stays"))
         assert not running.may_start
         (process,) = running._running
-        wait_for(lambda: (tmp_path / "stays").exists())
+        until(lambda: (tmp_path / "stays").exists())
     assert process.returncode == -signal.SIGKILL
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def start(path: Path, out: Path, model: Path) -> subprocess.Popen[bytes]:
@@ -91,7 +84,7 @@ def test_a_stopped_study_leaves_no_process_and_repeats_no_run(
     path, out = write(table), tmp_path / "out"
     runs = out / "runs"
     process = start(path, out, tiny_model)
-    wait_for(lambda: len([*runs.glob("*/SHA256SUMS")]) >= 3 and any(runs.glob("*/last.safetensors")))
+    until(lambda: len([*runs.glob("*/SHA256SUMS")]) >= 3 and any(runs.glob("*/last.safetensors")), 300)
     before = {path: path.stat().st_mtime_ns for path in runs.glob("*/SHA256SUMS")}
     process.send_signal(number)
     for lock in runs.glob("*.lock"):  # held by each process that makes a run

@@ -170,12 +170,18 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
 
 
 def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
-    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, table: dict[str, Any]
+    study: Callable[..., StudyOutcome],
+    made: list[str],
+    tmp_path: Path,
+    text: Path,
+    table: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     arms = [{"name": "no data", "method": "simcse", "data": [str(tmp_path / "none.txt")]}, table["arms"][0]]
     arms.append({"name": "after it", "method": "simcse", "data": [str(text)], "start": "no data"})
-    outcome = study(arms=arms, grid={}, seeds=(0,))
+    outcome = study(arms=arms, grid={}, seeds=(0,), quiet=False)
     assert (outcome.failed, len(made)) == (2, 2)
+    assert "no data, seed 0: failed: " in capsys.readouterr().err
     runs = {run.arm: run for run in Results.read(tmp_path / "out").runs}
     assert "none.txt: no such file" in runs["no data"].problem
     assert runs["after it"].problem == "no data, seed 0 failed, from which it starts"

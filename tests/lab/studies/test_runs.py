@@ -1,4 +1,4 @@
-"""The order in which the runs of a study are made, the time limit, and failures that others depend on."""
+"""The order in which the runs of a study are made, and the time limit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,10 +31,10 @@ STUDY = Study.from_table(
 
 
 class Workers:
-    """Makes runs without training, each in a minute; those of some method fail."""
+    """Makes runs without training, each in a minute."""
 
-    def __init__(self, count: int = 2, failing: str = "") -> None:
-        self.count, self.failing = count, failing
+    def __init__(self, count: int = 2) -> None:
+        self.count = count
         self.begun: list[str] = []
         self.running: list[Job] = []
         self.now = 0.0
@@ -52,9 +52,6 @@ class Workers:
     def wait(self) -> tuple[Job, str]:
         self.now += 60 / self.count
         job = self.running.pop(0)
-        assert job.recipe
-        if job.recipe["stages"][0]["method"] == self.failing:
-            return job, "no data"
         (job.folder / "encoder").mkdir(parents=True)
         np.savez(job.folder / VALUES)
         (job.folder / RESULT).write_text(f'{{"scores": {{}}, "evaluation": {EVALUATION}}}')
@@ -106,16 +103,3 @@ def test_no_run_begins_when_the_time_is_over(make: Callable[..., tuple[StudyRuns
     make(again)
     assert again.begun[0] == ORDER[4]
     assert len(again.begun) == 6
-
-
-def test_runs_that_start_from_a_failed_run_fail(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
-    workers = Workers(failing="simcse")
-    runs, said = make(workers)
-    assert len(workers.begun) == 2 + 4
-    assert sorted(set(runs.problems.values())) == [
-        "first, seed 3 failed, from which it starts",
-        "first, seed 7 failed, from which it starts",
-        "no data",
-    ]
-    assert len(runs.problems) == 2 + 4
-    assert "first, seed 7: failed: no data" in said

@@ -1,7 +1,5 @@
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +20,6 @@ def table() -> dict[str, Any]:
         "published": [{"arm": "ConSERT", "at": {"batch_size": 16}, "scores": {"stsb": 72.7}}],
         "figures": [{"kind": "curve", "x": "batch_size", "y": "stsb"}],
     }
-
-
-def test_a_study_is_read_from_its_file(table: dict[str, Any], write: Callable[[dict[str, Any]], Path]) -> None:
-    study = read_study(write(table))
-    assert study.grid == {"batch_size": (16, 32)}
-    assert study.judged == "stsb"
-    assert [arm.trained for arm in study.arms] == [False, True]
 
 
 def test_the_packages_studies_can_be_read() -> None:

@@ -118,14 +118,6 @@ def serve(tiny: Encoder) -> Iterator[Serve]:
         yield lambda **options: stack.enter_context(running(**{"encoders": {"tiny": tiny}, **options}))
 
 
-def until(condition: object, seconds: float = 60) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def in_progress(server: Running) -> float:
     lines = server.client.get("/metrics").text.splitlines()
     (line,) = [line for line in lines if line.startswith("isotune_requests_in_progress")]

@@ -22,7 +22,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.use.search import Document, Index
 from isotune.use.serve import app, batcher, bodies
 from isotune.use.serve.limits import Limits
-from tests.use.serve.conftest import Running, Serve, in_progress, until
+from tests.conftest import until
+from tests.use.serve.conftest import Running, Serve, in_progress
 
 
 def test_answers_are_written_outside_of_the_event_loop(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,11 +88,6 @@ def test_a_cancelled_request_leaves_nothing_behind(tiny: Encoder) -> None:
     assert asked(tiny, [[[2, 6, 3]] * 50, [[2, 6, 3]]], gone=1)[1] == [[1]]
 
 
-def test_long_lists_are_tokenised_in_parts_of_some_thousand_characters() -> None:
-    parts = list(batcher._parts(["a" * 2000] * 9 + ["b" * 9000, "c"]))
-    assert [len(part) for part in parts] == [4, 4, 1, 1, 1]
-
-
 @pytest.mark.parametrize("model", ["bert-tiny", "all-minilm", "all-mpnet", "mini"])
 def test_the_beginning_of_a_long_text_has_the_ids_of_the_whole(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(os.environ.get("ISOTUNE_MODELS", "")) / model

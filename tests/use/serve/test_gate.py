@@ -25,7 +25,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.use.serve import batcher
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.server import BoundedLog
-from tests.use.serve.conftest import Running, Serve, in_progress, serving, until
+from tests.conftest import until
+from tests.use.serve.conftest import Running, Serve, in_progress, serving
 
 HEAD = "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 COMPARE = HEAD.replace("/v1/embeddings", "/similarity")
