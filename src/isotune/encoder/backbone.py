@@ -101,6 +101,13 @@ class Backbone(nn.Module):
         """Features of a hidden state."""
         return int(self.model.config.hidden_size)
 
+    def no_noise(self, tokens: int) -> Tensor:
+        """Zeros [tokens, e] that may be added to the output of the embedding layer."""
+        words, embeddings = self.model.get_input_embeddings(), self.model.get_submodule("embeddings")
+        last = getattr(embeddings, "embed_proj", None)  # DeBERTa may have one
+        assert isinstance(words, nn.Embedding)
+        return words.weight.new_zeros(tokens, last.out_features if last else words.embedding_dim)
+
     @property
     def blocks(self) -> nn.ModuleList:
         """The transformer blocks from below; ALBERT has one, which it calls several times."""
