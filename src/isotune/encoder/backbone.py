@@ -89,17 +89,17 @@ class Backbone(nn.Module):
             block.register_forward_pre_hook(_record)
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
+        self.dimension: int = model.config.hidden_size  # features of a hidden state
+        self.layers: int = model.config.num_hidden_layers  # hidden states have numbers from 0 (the embeddings) to this
+        limit: int | None = getattr(model.config, "max_position_embeddings", None)
+        # Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited.
+        self.max_tokens = None if limit is None else limit - self.first_position
 
     def pad(self) -> None:
         """Has the model run on padded batches from now on, by transformers' own attention."""
         if not self.padded and not isinstance(self.model, MPNetModel):  # which pads where no batch is packed
             self.model.set_attn_implementation("eager")
         self.padded = True
-
-    @property
-    def dimension(self) -> int:
-        """Features of a hidden state."""
-        return int(self.model.config.hidden_size)
 
     def no_noise(self, tokens: int) -> Tensor:
         """Zeros [tokens, e] that may be added to the output of the embedding layer."""
@@ -113,17 +113,6 @@ class Backbone(nn.Module):
         """The transformer blocks from below; ALBERT has one, which it calls several times."""
         # In every supported model the first list of modules holds the blocks.
         return next(module for module in self.model.modules() if isinstance(module, nn.ModuleList))
-
-    @property
-    def layers(self) -> int:
-        """Transformer blocks; hidden states are numbered from 0 (the embeddings) to this."""
-        return int(self.model.config.num_hidden_layers)
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited."""
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        return None if limit is None else int(limit) - self.first_position
 
     @fast_float32()
     def forward(
