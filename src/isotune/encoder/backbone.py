@@ -26,7 +26,7 @@ from transformers import MPNetModel, PreTrainedModel
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
-from isotune.encoder.mpnet import take_packed
+from isotune.encoder.mpnet import PASSED, take_packed
 from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
@@ -130,19 +130,18 @@ class Backbone(nn.Module):
         augmentation = augmentation or NoAugmentation()
         if self.training and tokens.seeds is None:
             tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
-        inputs: dict[str, object] = {"attention_mask": tokens.mask.long()} if self.padded else {"packed": tokens}
+        passed: dict[str, object] = {} if self.padded else {"packed": tokens, **(self._rates if self.training else {})}
+        inputs = {"attention_mask": tokens.mask.long()} if self.padded else passed.copy()
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = self._to_model(tokens, tokens.types)
-        if self.training and not self.padded:
-            inputs |= self._rates
 
         def augment(embeddings: Tensor) -> Tensor:
             return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
 
         changes = using(_augment, augment) if augmentation != NoAugmentation() else nullcontext()
-        with changes, self._drawing(tokens):
+        with changes, self._drawing(tokens), using(PASSED, passed):
             states = self.run_model(inputs, (self.layers,) if layers is None else layers)
         return {layer: self._to_packed(tokens, state) for layer, state in states.items()}
 
