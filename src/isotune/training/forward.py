@@ -30,7 +30,7 @@ from torch.nn.functional import normalize
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import Pooling, TokenStates
+from isotune.encoder.pooling import TokenStates
 from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
 from isotune.training.passes import Encoded, Pass, Tape
@@ -89,7 +89,7 @@ class StepEncoding:
                 groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
         for group in groups.values():
             kind = group[0]
-            vectors, of_group = self._pool(_Row(group))
+            vectors, of_group = self._pool(group)
             if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
                 vectors = self._through_heads(vectors)
             encoded |= zip(group, vectors, strict=True)
@@ -105,37 +105,50 @@ class StepEncoding:
         after: Tensor = self._encoder.heads(torch.cat(list(vectors)))
         return torch.split(after, [len(of_view) for of_view in vectors])
 
-    def _pool(self, row: _Row) -> tuple[Sequence[Tensor], list[Encoded]]:
+    def _pool(self, views: Sequence[View]) -> tuple[Sequence[Tensor], list[Encoded]]:
         """Pooled states of each view of a group, [N, d] in the caller's order, or [M, d] of single tokens."""
-        workers, kind = self._workers, row.kind
+        workers, sizes = self._workers, [len(view.tokens) for view in views]
+        augmentation = PerView([view.augmentation for view in views], sizes)
+        row = replace(views[0], tokens=concatenate([view.tokens for view in views]), augmentation=augmentation)
         parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
-        shares = [self._passes(row, part) for part in workers.own(parts)]
+        shares = [self._passes(row, part, max(sizes)) for part in workers.own(parts)]
         outputs = [output for share in workers.run([partial(_forward, share) for share in shares]) for output in share]
         if not outputs:  # fewer sentences than processes: this process makes a pass to know the shape of the vectors
-            outputs = [_forward(self._passes(row, row.tokens))[0][:0]]
-        counts = [sum(map(row.vectors, workers.own(parts, rank))) for rank in range(workers.processes)]
+            outputs = [_forward(self._passes(row, row.tokens, max(sizes)))[0][:0]]
+        poolings = [_part(row, part).pooling for part in parts]
+        numbers = [len(x.places if isinstance(x, TokenStates) else y) for x, y in zip(poolings, parts, strict=True)]
+        counts = [sum(workers.own(numbers, rank)) for rank in range(workers.processes)]
         leaf = workers.gather(torch.cat(outputs), counts)
         taped = []
-        if torch.is_grad_enabled() and not kind.backbone and self._parameters():
-            taped.append(Encoded(row.views, leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
-        if isinstance(kind.pooling, TokenStates):
+        if torch.is_grad_enabled() and not row.backbone and self._parameters():
+            taped.append(Encoded(leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
+        if isinstance(row.pooling, TokenStates):
             return (leaf,), taped
-        return torch.split(row.tokens.restore(leaf), [len(view.tokens) for view in row.views]), taped
+        return torch.split(row.tokens.restore(leaf), sizes), taped
 
-    def _passes(self, row: _Row, part: Packed) -> list[Pass]:
-        """The passes of a worker, whose share is this part of a row; none if the part is empty."""
-        chunks, rank = [part], self._workers.rank
+    def _passes(self, row: View, part: Packed, sentences: int) -> list[Pass]:
+        """The passes of a worker, whose share is this part of a row of views with up to so many sentences each."""
+        chunks, kept = [part], self._chunk_size is None
         if self._chunk_size is not None:
             # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
-            passes_of_row = -(-max(len(view.tokens) for view in row.views) // self._chunk_size)
+            passes_of_row = -(-sentences // self._chunk_size)
             chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
-        kept = self._chunk_size is None
         passes = []
         for chunk in filter(len, chunks):
             self._made += 1
-            path = self._seed, rank, self._made
-            passes.append(Pass(row.encoding(self._encoder, chunk, path), kept))
+            passes.append(Pass(partial(self._encode, _part(row, chunk), self._made), kept))
         return passes
+
+    def _encode(self, part: View, number: int) -> Tensor:
+        """The vectors of a part of a row, in its order, by pass `number` of this process, from which a GPU draws."""
+        if (part.backbone or self._encoder.backbone).training:
+            seed_gpu(self._encoder.device, self._seed, self._workers.rank, number)
+        with torch.no_grad() if part.backbone else nullcontext():
+            vectors = self._encoder.pool(part.tokens, part.augmentation, part.pooling, part.backbone)
+        if isinstance(part.pooling, TokenStates):
+            return vectors
+        of_row = part.tokens.order.argsort().argsort()  # from the caller's order
+        return vectors[part.tokens.on_device(of_row)]
 
     def _parameters(self) -> list[nn.Parameter]:
         """The weights that are trained behind the vectors."""
@@ -169,41 +182,13 @@ class StepEncoding:
         return dict(zip([*plain, *attacks], [*encoded.values(), *more.values()], strict=True)), taped + more_taped
 
 
-class _Row:
-    """The sentences of a group of views in one row. Vectors are in the order of the row."""
-
-    def __init__(self, views: Sequence[View]) -> None:
-        self.views, self.kind = views, views[0]
-        self.tokens = concatenate([view.tokens for view in views])
-
-    def vectors(self, part: Packed) -> int:
-        """How many vectors a part of the row has."""
-        pooling = self._pooling(part)
-        return len(pooling.places) if isinstance(pooling, TokenStates) else len(part)
-
-    def encoding(self, encoder: Encoder, part: Packed, path: tuple[int, ...]) -> Callable[[], Tensor]:
-        """What encodes a part of the row; a GPU draws from the path's seed."""
-        augmentation = PerView([view.augmentation for view in self.views], [len(view.tokens) for view in self.views])
-        pooling, backbone = self._pooling(part), self.kind.backbone
-
-        def encode() -> Tensor:
-            if (backbone or encoder.backbone).training:
-                seed_gpu(encoder.device, *path)
-            with torch.no_grad() if backbone else nullcontext():
-                vectors = encoder.pool(part, augmentation, pooling, backbone)
-            if isinstance(pooling, TokenStates):
-                return vectors
-            return vectors[part.on_device(part.order.argsort().argsort())]  # from the caller's order to that of the row
-
-        return encode
-
-    def _pooling(self, part: Packed) -> Pooling | TokenStates | None:
-        """The pooling of the views, for a part of the row."""
-        pooling = self.kind.pooling
-        if not isinstance(pooling, TokenStates) or part is self.tokens:
-            return pooling
-        places = pooling.places - self.tokens.places(part)[:1]
-        return TokenStates(places[(places >= 0) & (places < len(part.ids))])
+def _part(row: View, tokens: Packed) -> View:
+    """The part of a row that has these sentences."""
+    pooling = row.pooling
+    if isinstance(pooling, TokenStates) and tokens is not row.tokens:
+        places = pooling.places - row.tokens.places(tokens)[:1]
+        pooling = TokenStates(places[(places >= 0) & (places < len(tokens.ids))])
+    return replace(row, tokens=tokens, pooling=pooling)
 
 
 def _forward(share: Sequence[Pass]) -> list[Tensor]:

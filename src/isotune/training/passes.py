@@ -23,7 +23,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from isotune.methods.method import View
 from isotune.training.workers import Workers
 
 Gradients = list[Tensor | None]
@@ -60,7 +59,6 @@ class Pass:
 class Encoded(NamedTuple):
     """The vectors of views that were encoded together, and the passes of this process that made some of them."""
 
-    views: Sequence[View]
     leaf: Tensor  # [N, d], the vectors of all workers' passes, one pass after another
     shares: Sequence[Sequence[Pass]]  # the passes of each thread
     start: int  # the number of the first of these vectors in the leaf
