@@ -43,13 +43,11 @@ PACKED_TYPES = (
 )
 PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
 
-_augment: ContextVar[Callable[[Tensor], Tensor]] = ContextVar("augment")
-"""Changes the output of the embedding layer in the forward pass that a thread is in."""
-
 
 @dataclass
 class _Recording:
     wanted: Collection[int]
+    augment: Callable[[Tensor], Tensor] | None  # changes the output of the embedding layer
     states: dict[int, Tensor] = field(default_factory=dict)
     layer: int = 0  # the number of the next state
 
@@ -60,7 +58,7 @@ class _Recording:
 
 
 _recording: ContextVar[_Recording] = ContextVar("recording")
-"""Takes the hidden states of the forward pass that a thread is in."""
+"""What is wanted of the forward pass that a thread is in, and its hidden states."""
 
 
 class _NothingAboveIsRead(Exception):
@@ -140,9 +138,9 @@ class Backbone(nn.Module):
         def augment(embeddings: Tensor) -> Tensor:
             return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
 
-        changes = using(_augment, augment) if augmentation != NoAugmentation() else nullcontext()
-        with changes, self._drawing(tokens), using(PASSED, passed):
-            states = self.run_model(inputs, (self.layers,) if layers is None else layers)
+        changes = None if augmentation == NoAugmentation() else augment
+        with self._drawing(tokens), using(PASSED, passed):
+            states = self.run_model(inputs, (self.layers,) if layers is None else layers, changes)
         return {layer: self._to_packed(tokens, state) for layer, state in states.items()}
 
     def _to_model(self, tokens: Packed, x: Tensor) -> Tensor:
@@ -162,9 +160,11 @@ class Backbone(nn.Module):
             positions = (positions - before).clamp(min=0).masked_fill(left_out.bool(), -1)
         return positions + self.first_position
 
-    def run_model(self, inputs: Mapping[str, object], layers: Collection[int]) -> dict[int, Tensor]:
+    def run_model(
+        self, inputs: Mapping[str, object], layers: Collection[int], augment: Callable[[Tensor], Tensor] | None = None
+    ) -> dict[int, Tensor]:
         """Calls the model with its own arguments, up to the highest of these layers: {layer: hidden state}."""
-        recording = _Recording(layers)
+        recording = _Recording(layers, augment)
         with using(_recording, recording), suppress(_NothingAboveIsRead):
             recording.keep(self.model(**inputs).last_hidden_state)
         return recording.states
@@ -235,8 +235,8 @@ def refuse_other_models(config: Mapping[str, Any]) -> None:
 
 
 def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
-    augment = _augment.get(None)
-    return augment(embeddings) if augment else embeddings
+    recording = _recording.get(None)
+    return recording.augment(embeddings) if recording and recording.augment else embeddings
 
 
 def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
