@@ -307,9 +307,6 @@ class FinetuneOptions(MethodOptions):
     """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler" the head is BERT's
     own pooler, as in BERT's code."""
 
-    dev_data: ScoreSources
-    """Labelled rows on which the metrics are computed."""
-
     dev_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the dev data, from the first row on, that chooses the best step. The other rows then score that step.
     1: no row is left for that. The self-guided paper has 0.1 (A.4)."""
