@@ -100,8 +100,6 @@ class StepEncoding:
 
     def _through_heads(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """What the heads make of the pooled vectors [N, d] of some views, all at once."""
-        if not self._encoder.heads:
-            return vectors
         after: Tensor = self._encoder.heads(torch.cat(list(vectors)))
         return torch.split(after, [len(of_view) for of_view in vectors])
 
