@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from isotune.data import Pair, ScoredPair, Sentence, Triplet, read
+from isotune.data.datasets import stand_ins
 from isotune.data.layouts import LAYOUTS, read_layout
 from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
@@ -94,7 +95,7 @@ def _hangs(*_: object) -> None:
 def use_recipe(table: Mapping[str, Any]) -> None:
     plan = Recipe.from_table(table)
     plan.table()
-    plan.with_stand_ins()
+    plan.with_sources(stand_ins)
 
 
 def archives() -> list[bytes]:

@@ -54,7 +54,7 @@ def test_value_and_gradients_equal_transformers_on_padded_input(
 
     encoder.save(tmp_path / "encoder")
     model = BertForMaskedLM.from_pretrained(tmp_path / "encoder").eval()
-    masked = method.masking(tokens, batch(tokens).generator)
+    (masked,) = method.draw(batch(tokens)).masked
     targets = torch.full_like(tokens.ids, -100).index_copy(0, masked.places, masked.targets)
     mask = torch.arange(int(tokens.lengths[-1])) < tokens.lengths[:, None]
     ids, labels = torch.zeros(mask.shape, dtype=torch.long), torch.full(mask.shape, -100)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isotune.errors import InputError
 from isotune.methods import negation
-from isotune.methods.negation import Word, guess, negate, negator
+from isotune.methods.negation import Word, find_parser, guess, negate
 
 
 def parse(text: str) -> list[Word]:
@@ -48,16 +48,17 @@ def test_the_released_rules(sentence: str, negated: str, rule: str) -> None:
     assert negate(parse(sentence)) == (negated, rule)
 
 
-def test_a_spacy_model_labels_the_words() -> None:
+def test_a_spacy_model_labels_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
     spacy = pytest.importorskip("spacy")
     language = spacy.blank("en")
     for name in "tagger", "parser", "lemmatizer":
         spacy.Language.component(f"fixed_{name}", func=label)
         language.add_pipe(f"fixed_{name}", name=name)
-    negate_all = negation.spacy_negator(language)
-    assert negate_all.name.startswith("spaCy's en_pipeline")
+    monkeypatch.setattr(spacy, "load", lambda *_, **__: language)
+    parser = find_parser("en_pipeline")
+    assert parser.name.startswith("spaCy's en_pipeline")
     texts = ["It rains.", "Don't go", "He will see"]
-    assert [text for text, _ in negate_all(texts)] == ["It does not rain.", "Do go", "He will not see"]
+    assert [text for text, _ in map(negate, parser.parse(texts))] == ["It does not rain.", "Do go", "He will not see"]
 
 
 def label(document):  # type: ignore[no-untyped-def]
@@ -96,18 +97,18 @@ def test_nothing_but_the_verb_is_changed(sentence: str) -> None:
 
 
 def test_parsers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert negator("words").name == "a word list"
+    assert find_parser("words").name == "a word list"
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(InputError, match=re.escape("pip install 'isotune[negation]'")):
-        negator("en_core_web_md")
+        find_parser("en_core_web_md")
     monkeypatch.setattr(negation, "DEFAULT_MODEL", "en_core_web_xx")
-    assert negator("auto").name == "a word list, as spaCy's en_core_web_xx is not installed"
+    assert find_parser("auto").name == "a word list, as spaCy's en_core_web_xx is not installed"
 
 
 def test_models_that_do_not_parse(tmp_path: Path) -> None:
     spacy = pytest.importorskip("spacy")
     with pytest.raises(InputError, match=r"parser en_core_web_xx: .* not installed"):
-        negator("en_core_web_xx")
+        find_parser("en_core_web_xx")
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(InputError, match="this spaCy model has no parser"):
-        negator(str(tmp_path / "blank"))
+        find_parser(str(tmp_path / "blank"))

@@ -24,7 +24,7 @@ def test_a_source_and_what_stands_in_for_it() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_with_stand_ins_reads_files(name: str) -> None:
     recipe = Recipe.from_table(read_recipe(name), name)
-    other = recipe.with_stand_ins()
+    other = recipe.with_sources(stand_ins)
     for before, after in zip(recipe.stages, other.stages, strict=True):
         sources = other.inputs(after).data + other.inputs(after).dev
         for source in sources:

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.format.pretrained import load_tokenizer
-from isotune.views.masking import Masking
+from isotune.views import masking
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def tokens(tokenizer: PreTrainedTokenizerBase) -> Packed:
 
 
 def masked(tokenizer: PreTrainedTokenizerBase, tokens: Packed, rate: float, seed: int = 1) -> tuple[Packed, Tensor]:
-    result = Masking(tokenizer, rate)(tokens, Generator().manual_seed(seed))
+    result = masking.masked(tokens, tokenizer, rate, Generator().manual_seed(seed))
     assert torch.equal(result.targets, tokens.ids[result.places])
     return result.tokens, result.places
 

@@ -9,8 +9,11 @@ from torch import Generator
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed, pack
+from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.views.spans import SHORTEST, CharacterSpans, TokenSpans
+from isotune.methods.mirror import Mirror
+from isotune.methods.options import MirrorOptions
+from isotune.views.spans import SHORTEST, mask_characters, mask_tokens
 
 CLS, SEP, MASK = 2, 3, 4
 
@@ -37,8 +40,8 @@ def span(tokens: Packed) -> list[tuple[int, int]]:
 
 def test_characters_become_one_mask_anywhere(tokenizer: PreTrainedTokenizerBase) -> None:
     text = "abcdefghijklmnopqrstuvwxyz0123456789"
-    spans, starts = CharacterSpans(tokenizer, 5), Counter[int]()
-    for masked in spans([text] * 3200, Generator().manual_seed(0)):
+    starts = Counter[int]()
+    for masked in mask_characters([text] * 3200, tokenizer, 5, Generator().manual_seed(0)):
         left, right = masked.split(" [MASK] ")
         assert text == left + text[len(left) : len(left) + 5] + right
         starts[len(left)] += 1
@@ -50,34 +53,36 @@ def test_characters_become_one_mask_anywhere(tokenizer: PreTrainedTokenizerBase)
 def test_the_cut_is_at_the_drawn_place_and_not_at_the_first_with_the_same_characters(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
-    masked = CharacterSpans(tokenizer, 5)(["a" * 40] * 50, Generator().manual_seed(0))
+    masked = mask_characters(["a" * 40] * 50, tokenizer, 5, Generator().manual_seed(0))
     assert len({text.index("[") for text in masked}) > 10
 
 
 def test_short_sentences_stay_whole(tokenizer: PreTrainedTokenizerBase) -> None:
     texts = ["a" * (SHORTEST - 1), "a" * SHORTEST]
-    short, long = CharacterSpans(tokenizer, 5)(texts, Generator())
+    short, long = mask_characters(texts, tokenizer, 5, Generator())
     assert short == texts[0]
     assert " [MASK] " in long
-    assert CharacterSpans(tokenizer, 0)(texts, Generator()) == texts
+    assert mask_characters(texts, tokenizer, 0, Generator()) == texts
     for length in (SHORTEST, SHORTEST + 9):  # no room for a span, or none beside it
-        assert CharacterSpans(tokenizer, length)(texts, Generator()) == texts
+        assert mask_characters(texts, tokenizer, length, Generator()) == texts
 
 
-def test_the_mask_is_the_tokenizers_own_and_one_is_needed(tokenizer: PreTrainedTokenizerBase) -> None:
+@pytest.mark.parametrize("spans", ["characters", "tokens"])
+def test_the_mask_is_the_tokenizers_own_and_one_is_needed(tiny_model: Path, spans: str) -> None:
+    encoder = Encoder.load(tiny_model)
+    tokenizer = encoder.tokenizer
     tokenizer.mask_token = "<mask>"
-    (masked,) = CharacterSpans(tokenizer, 5)(["a" * SHORTEST], Generator())
+    (masked,) = mask_characters(["a" * SHORTEST], tokenizer, 5, Generator())
     assert " <mask> " in masked
     tokenizer.mask_token = None
-    for make in (lambda: CharacterSpans(tokenizer, 5), lambda: TokenSpans(tokenizer, 0.3, 5)):
-        with pytest.raises(InputError, match="tokenizer has no mask token"):
-            make()
+    with pytest.raises(InputError, match="tokenizer has no mask token; choose a span_length of 0, or another model"):
+        Mirror(MirrorOptions.model_validate({"spans": spans}), encoder)
 
 
 def test_tokens_lengths_are_geometric_with_a_hard_cap(tokenizer: PreTrainedTokenizerBase) -> None:
     n = 20_000
     tokens = pack([sentence(12)] * n)
-    masked = TokenSpans(tokenizer, 0.3, 5)(tokens, Generator().manual_seed(0))
+    masked = mask_tokens(tokens, tokenizer, 0.3, 5, Generator().manual_seed(0))
     lengths, starts = zip(*((length, start) for start, length in span(masked)), strict=True)
     shares = [lengths.count(length) / n for length in range(1, 6)]
     expected = [0.3, 0.21, 0.147, 0.1029, 0.2401]  # 0.3 * 0.7^(l-1), and all that is longer at 5: 0.7^4
@@ -91,7 +96,7 @@ def test_sentences_keep_their_length_order_and_specials(tokenizer: PreTrainedTok
     lengths = [9, 1, 5, 0, 2, 30, 5]
     tokens = pack([sentence(length) for length in lengths])
     for seed in range(30):
-        masked = TokenSpans(tokenizer, 0.3, 5)(tokens, Generator().manual_seed(seed))
+        masked = mask_tokens(tokens, tokenizer, 0.3, 5, Generator().manual_seed(seed))
         assert torch.equal(masked.lengths, tokens.lengths)
         assert torch.equal(masked.order, tokens.order)
         changed = masked.ids != tokens.ids
@@ -104,7 +109,7 @@ def test_sentences_keep_their_length_order_and_specials(tokenizer: PreTrainedTok
 
 def test_special_tokens_within_a_sentence_are_left_out(tokenizer: PreTrainedTokenizerBase) -> None:
     tokens = pack([[CLS, 10, SEP, SEP, 11, 12, SEP]] * 200)
-    masked = TokenSpans(tokenizer, 1e-4, 2)(tokens, Generator().manual_seed(0))
+    masked = mask_tokens(tokens, tokenizer, 1e-4, 2, Generator().manual_seed(0))
     places = {tuple((ids == MASK).nonzero().squeeze(1).tolist()) for ids in masked.ids.view(200, 7)}
     assert places == {(1, 4), (4, 5)}
-    assert torch.equal(TokenSpans(tokenizer, 0.3, 0)(tokens, Generator()).ids, tokens.ids)
+    assert torch.equal(mask_tokens(tokens, tokenizer, 0.3, 0, Generator()).ids, tokens.ids)

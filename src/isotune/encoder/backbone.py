@@ -26,7 +26,7 @@ from transformers import MPNetModel, PreTrainedModel
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
-from isotune.encoder.mpnet import take_packed
+from isotune.encoder.mpnet import PASSED, take_packed
 from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
@@ -43,13 +43,11 @@ PACKED_TYPES = (
 )
 PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
 
-_augment: ContextVar[Callable[[Tensor], Tensor]] = ContextVar("augment")
-"""Changes the output of the embedding layer in the forward pass that a thread is in."""
-
 
 @dataclass
 class _Recording:
     wanted: Collection[int]
+    augment: Callable[[Tensor], Tensor] | None  # changes the output of the embedding layer
     states: dict[int, Tensor] = field(default_factory=dict)
     layer: int = 0  # the number of the next state
 
@@ -60,7 +58,7 @@ class _Recording:
 
 
 _recording: ContextVar[_Recording] = ContextVar("recording")
-"""Takes the hidden states of the forward pass that a thread is in."""
+"""What is wanted of the forward pass that a thread is in, and its hidden states."""
 
 
 class _NothingAboveIsRead(Exception):
@@ -89,6 +87,11 @@ class Backbone(nn.Module):
             block.register_forward_pre_hook(_record)
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
+        self.dimension: int = model.config.hidden_size  # features of a hidden state
+        self.layers: int = model.config.num_hidden_layers  # hidden states have numbers from 0 (the embeddings) to this
+        limit: int | None = getattr(model.config, "max_position_embeddings", None)
+        # Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited.
+        self.max_tokens = None if limit is None else limit - self.first_position
 
     def pad(self) -> None:
         """Has the model run on padded batches from now on, by transformers' own attention."""
@@ -96,27 +99,18 @@ class Backbone(nn.Module):
             self.model.set_attn_implementation("eager")
         self.padded = True
 
-    @property
-    def dimension(self) -> int:
-        """Features of a hidden state."""
-        return int(self.model.config.hidden_size)
+    def no_noise(self, tokens: int) -> Tensor:
+        """Zeros [tokens, e] that may be added to the output of the embedding layer."""
+        words, embeddings = self.model.get_input_embeddings(), self.model.get_submodule("embeddings")
+        last = getattr(embeddings, "embed_proj", None)  # DeBERTa may have one
+        assert isinstance(words, nn.Embedding)
+        return words.weight.new_zeros(tokens, last.out_features if last else words.embedding_dim)
 
     @property
     def blocks(self) -> nn.ModuleList:
         """The transformer blocks from below; ALBERT has one, which it calls several times."""
         # In every supported model the first list of modules holds the blocks.
         return next(module for module in self.model.modules() if isinstance(module, nn.ModuleList))
-
-    @property
-    def layers(self) -> int:
-        """Transformer blocks; hidden states are numbered from 0 (the embeddings) to this."""
-        return int(self.model.config.num_hidden_layers)
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited."""
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        return None if limit is None else int(limit) - self.first_position
 
     @fast_float32()
     def forward(
@@ -134,20 +128,19 @@ class Backbone(nn.Module):
         augmentation = augmentation or NoAugmentation()
         if self.training and tokens.seeds is None:
             tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
-        inputs: dict[str, object] = {"attention_mask": tokens.mask.long()} if self.padded else {"packed": tokens}
+        passed: dict[str, object] = {} if self.padded else {"packed": tokens, **(self._rates if self.training else {})}
+        inputs = {"attention_mask": tokens.mask.long()} if self.padded else passed.copy()
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = self._to_model(tokens, tokens.types)
-        if self.training and not self.padded:
-            inputs |= self._rates
 
         def augment(embeddings: Tensor) -> Tensor:
             return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
 
-        changes = using(_augment, augment) if augmentation != NoAugmentation() else nullcontext()
-        with changes, self._drawing(tokens):
-            states = self.run_model(inputs, (self.layers,) if layers is None else layers)
+        changes = None if augmentation == NoAugmentation() else augment
+        with self._drawing(tokens), using(PASSED, passed):
+            states = self.run_model(inputs, (self.layers,) if layers is None else layers, changes)
         return {layer: self._to_packed(tokens, state) for layer, state in states.items()}
 
     def _to_model(self, tokens: Packed, x: Tensor) -> Tensor:
@@ -167,9 +160,11 @@ class Backbone(nn.Module):
             positions = (positions - before).clamp(min=0).masked_fill(left_out.bool(), -1)
         return positions + self.first_position
 
-    def run_model(self, inputs: Mapping[str, object], layers: Collection[int]) -> dict[int, Tensor]:
+    def run_model(
+        self, inputs: Mapping[str, object], layers: Collection[int], augment: Callable[[Tensor], Tensor] | None = None
+    ) -> dict[int, Tensor]:
         """Calls the model with its own arguments, up to the highest of these layers: {layer: hidden state}."""
-        recording = _Recording(layers)
+        recording = _Recording(layers, augment)
         with using(_recording, recording), suppress(_NothingAboveIsRead):
             recording.keep(self.model(**inputs).last_hidden_state)
         return recording.states
@@ -240,8 +235,8 @@ def refuse_other_models(config: Mapping[str, Any]) -> None:
 
 
 def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
-    augment = _augment.get(None)
-    return augment(embeddings) if augment else embeddings
+    recording = _recording.get(None)
+    return recording.augment(embeddings) if recording and recording.augment else embeddings
 
 
 def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -163,7 +163,7 @@ class SentenceModel(nn.Module):
 
         `max_length` and `prompt` replace the encoder's; longer sentences are cut to `max_length` tokens.
         """
-        before, of_prompt, encode = self.prompts(
+        before, of_prompt, encode = self.prompts.prepared(
             self.prompt if prompt is None else prompt, max_length or self.max_length
         )
         ids: list[list[int]] = [encoded.ids for encoded in encode([before + sentence for sentence in sentences])]
@@ -190,7 +190,7 @@ class SentenceModel(nn.Module):
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
     ) -> tuple[list[list[int]], list[int]]:
         """The ids of each pair of texts, the longer cut first; and how many are of the first text (token type 0)."""
-        _, _, encode = self.prompts("", max_length or self.max_length)
+        _, _, encode = self.prompts.prepared("", max_length or self.max_length)
         encoded = encode(list(zip(first, second, strict=True)))
         return [pair.ids for pair in encoded], [len(pair.ids) - sum(pair.type_ids) for pair in encoded]
 

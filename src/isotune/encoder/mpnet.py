@@ -12,28 +12,15 @@ from torch import Tensor
 from transformers.models.mpnet import modeling_mpnet as original
 
 from isotune.kernels.attention import packed_attention
-from isotune.kernels.cpu.dropout import using
 
-_PASSED: ContextVar[dict[str, Any]] = ContextVar("passed")
-"""What `packed_attention` takes from the forward pass that a thread is in: the packed batch, and rates of dropout."""
-
-
-class MPNetModel(original.MPNetModel):
-    """A model that takes a packed batch, too."""
-
-    def forward(self, *inputs: Any, packed: Any = None, **others: Any) -> Any:
-        """Takes what transformers' model takes, and the keyword arguments of `packed_attention`."""
-        if packed is None:
-            return super().forward(*inputs, **others)
-        rates = {name: others.pop(name) for name in ("attention_dropout", "head_dropout") if name in others}
-        with using(_PASSED, {"packed": packed, **rates}):
-            return super().forward(*inputs, **others)
+PASSED: ContextVar[dict[str, Any]] = ContextVar("passed")
+"""What `packed_attention` takes from the forward pass that a thread is in, because MPNet's layers pass nothing on."""
 
 
 class _Encoder(original.MPNetEncoder):
     def compute_position_bias(self, x: Tensor, *others: Any) -> Tensor:
         """[N, heads, L, L]; of packed sentences [heads, longest, longest], from which shorter ones take a corner."""
-        passed = _PASSED.get({})
+        passed = PASSED.get({})
         x = x[:, : passed["packed"].longest] if passed else x
         bias: Tensor = super().compute_position_bias(x, *others)  # type: ignore[no-untyped-call]
         return bias[0] if passed else bias
@@ -44,7 +31,7 @@ class _SelfAttention(original.MPNetSelfAttention):
         self, states: Tensor, mask: Tensor | None, bias: Tensor, **others: Any
     ) -> Any:
         """[1, T, d] -> ([1, T, d], weights), with the bias of `compute_position_bias`."""
-        passed = _PASSED.get({})
+        passed = PASSED.get({})
         if not passed:
             return super().forward(states, mask, bias, **others)  # type: ignore[no-untyped-call]
         heads = -1, self.attention_head_size
@@ -54,14 +41,9 @@ class _SelfAttention(original.MPNetSelfAttention):
         return self.o(output.flatten(-2)), weights
 
 
-_CLASSES: dict[type, type] = {
-    original.MPNetModel: MPNetModel,
-    original.MPNetEncoder: _Encoder,
-    original.MPNetSelfAttention: _SelfAttention,
-}
-
-
 def take_packed(model: original.MPNetModel) -> None:
     """Makes a model one that takes packed batches, with the weights that it has."""
+    model.encoder.__class__ = _Encoder
     for module in model.modules():
-        module.__class__ = _CLASSES.get(type(module), type(module))
+        if isinstance(module, original.MPNetSelfAttention):
+            module.__class__ = _SelfAttention

@@ -64,4 +64,4 @@ class RegisteredPooling(nn.Module):
         return cls(read_json(Path(input_path, "config.json")))
 
 
-WKPooling = RegisteredPooling  # the name in encoders with pooling wk
+WKPooling = RegisteredPooling  # the name in encoders with pooling wk that are older

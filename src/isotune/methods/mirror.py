@@ -17,7 +17,8 @@ from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
 from isotune.methods.method import Batch, Method
 from isotune.methods.options import MirrorOptions
-from isotune.views.spans import CharacterSpans, TokenSpans
+from isotune.views.masking import mask_token_id
+from isotune.views.spans import mask_characters, mask_tokens
 
 
 class Mirror(Method):
@@ -27,20 +28,15 @@ class Mirror(Method):
     options: MirrorOptions
 
     def __init__(self, options: MirrorOptions, encoder: Encoder) -> None:
-        """Chooses the loss and how spans are masked."""
+        """Chooses the loss, and checks that spans can be masked."""
         super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.tokenize_masked = encoder.tokenize
-        self.spans: CharacterSpans | TokenSpans | None = None
-        if options.span_length and options.spans == "tokens":
-            self.spans = TokenSpans(encoder.tokenizer, options.span_rate, options.span_length)
-        elif options.span_length:
-            self.spans = CharacterSpans(encoder.tokenizer, options.span_length)
-            if encoder.lowercase:
-                raise InputError(
-                    "spans characters: this encoder lowercases its text, the mask token too; use spans tokens"
-                )
-        self.needs_text = isinstance(self.spans, CharacterSpans)
+        self.tokenizer, self.tokenize_masked = encoder.tokenizer, encoder.tokenize
+        self.needs_text = options.span_length > 0 and options.spans == "characters"
+        if options.span_length:
+            mask_token_id(encoder.tokenizer, "masked spans", "a span_length of 0, or another model")
+        if self.needs_text and encoder.lowercase:
+            raise InputError("spans characters: this encoder lowercases its text, the mask token too; use spans tokens")
 
     def draw(self, batch: Batch) -> Batch:
         """Masks a span of every sentence, as a second text of its row."""
@@ -53,9 +49,11 @@ class Mirror(Method):
         return {"mirror": self.compare(plain, masked, self.options.temperature)}
 
     def _masked(self, sentences: Packed, batch: Batch) -> Packed:
-        if self.spans is None:
+        options = self.options
+        if not options.span_length:
             return sentences
-        if isinstance(self.spans, TokenSpans):
-            return self.spans(sentences, batch.generator)
+        if options.spans == "tokens":
+            return mask_tokens(sentences, self.tokenizer, options.span_rate, options.span_length, batch.generator)
         (text,) = batch.sentences
-        return pack(self.tokenize_masked(self.spans(text, batch.generator), batch.max_length))
+        masked = mask_characters(text, self.tokenizer, options.span_length, batch.generator)
+        return pack(self.tokenize_masked(masked, batch.max_length))

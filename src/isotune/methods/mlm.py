@@ -23,7 +23,7 @@ from isotune.encoder.pooling import TokenStates
 from isotune.losses import token_cross_entropy
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options import MLMOptions
-from isotune.views.masking import Masking
+from isotune.views.masking import mask_token_id, masked
 
 BLOCK_TOKENS = 2048  # masked tokens whose scores are held at once; the scores of more are recomputed to go backward
 
@@ -36,22 +36,23 @@ class MLM(Method):
     def __init__(self, options: MLMOptions, encoder: Encoder, weight: float = 1.0) -> None:
         """Takes the encoder's language head, or makes one. `weight` multiplies the loss."""
         super().__init__(options, encoder)
-        self.weight = weight
-        self.masking = Masking(encoder.tokenizer, options.masking_rate)
+        mask_token_id(encoder.tokenizer, "masked language modelling", "another model")
+        self.weight, self.rate, self.tokenizer = weight, options.masking_rate, encoder.tokenizer
         self.adds = Additions(language_head=encoder.language_head or LanguageHead(encoder.backbone.model))
 
     def draw(self, batch: Batch) -> Batch:
         """Masks tokens of every text."""
-        return replace(batch, masked=tuple(self.masking(tokens, batch.generator) for tokens in batch.texts))
+        texts = tuple(masked(tokens, self.tokenizer, self.rate, batch.generator) for tokens in batch.texts)
+        return replace(batch, masked=texts)
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The masked texts, of which only the masked tokens' states are needed."""
-        return [View(masked.tokens, pooling=TokenStates(masked.places)) for masked in batch.masked]
+        return [View(text.tokens, pooling=TokenStates(text.places)) for text in batch.masked]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The mean cross entropy of the masked tokens over the vocabulary; 0 if no token was masked."""
         states = torch.cat(list(encoded))  # [M, d]
-        targets = torch.cat([masked.targets for masked in batch.masked])  # [M]
+        targets = torch.cat([text.targets for text in batch.masked])  # [M]
         blocks = list(zip(states.split(BLOCK_TOKENS), targets.split(BLOCK_TOKENS), strict=True))
         if len(blocks) == 1:
             total = self._total(*blocks[0])

@@ -13,19 +13,13 @@ auxiliaries alone, so that rule 4 takes the place of rule 3. Two things differ f
 "not", and a sentence keeps its spacing (theirs puts a space around every token).
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from isotune.errors import InputError
-
-if TYPE_CHECKING:
-    from spacy.language import Language
 
 DEFAULT_MODEL = "en_core_web_sm"  # the spaCy model that the authors use
 
@@ -87,27 +81,22 @@ def _join(words: Iterable[Word]) -> str:
     return "".join(word.text + word.space for word in words)
 
 
-@dataclass(frozen=True)
-class Negator:
-    """Parses sentences and negates them."""
+class Parser(NamedTuple):
+    """Finds the words of sentences and their roles, in order."""
 
     name: str  # how the verb is looked for, for the log
-    settings: Mapping[str, object]  # everything besides the sentence that the negation depends on
+    key: str  # everything besides the sentence that the words depend on
     parse: Callable[[Iterable[str]], Iterator[list[Word]]]
 
-    def __call__(self, sentences: Iterable[str]) -> Iterator[tuple[str, Rule]]:
-        """The negation of each sentence, in order."""
-        return map(negate, self.parse(sentences))
 
-
-def negator(parser: str) -> Negator:
-    """Makes a negator. `parser` is an option of SNCSE (`SNCSEOptions.parser`)."""
-    by_words = Negator("a word list", {"parser": "words 2"}, partial(map, guess))  # the number changes with the words
+def find_parser(parser: str) -> Parser:
+    """The parser that an option of SNCSE names (`SNCSEOptions.parser`)."""
+    by_words = Parser("a word list", "words 2", partial(map, guess))  # the number changes with the words
     if parser == "words":
         return by_words
     if parser == "auto":
         if find_spec(DEFAULT_MODEL) is None:
-            return replace(by_words, name=f"a word list, as spaCy's {DEFAULT_MODEL} is not installed")
+            return by_words._replace(name=f"a word list, as spaCy's {DEFAULT_MODEL} is not installed")
         parser = DEFAULT_MODEL
     try:
         import spacy
@@ -121,18 +110,13 @@ def negator(parser: str) -> Negator:
     for component in "parser", "tagger", "lemmatizer":
         if component not in language.pipe_names:
             raise InputError(f"parser {parser}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it takes")
-    return spacy_negator(language)
-
-
-def spacy_negator(language: Language) -> Negator:
-    """Negates sentences that a spaCy model has parsed."""
     name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
 
     def parse(sentences: Iterable[str]) -> Iterator[list[Word]]:
         for document in language.pipe(sentences):
             yield [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
 
-    return Negator(name, {"parser": name}, parse)
+    return Parser(name, name, parse)
 
 
 # Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.

@@ -234,11 +234,8 @@ class NLIOptions(MethodOptions):
     """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
 
 
-class ConSERTJointOptions(NLIOptions, AugmentedOptions):
+class ConSERTJointOptions(NLIOptions, ConSERTOptions):
     """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
-
-    temperature: Positive = 0.1
-    """Divides the cosine similarities. ConSERT, section 5.4."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
     """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate may stand behind a
@@ -309,9 +306,6 @@ class FinetuneOptions(MethodOptions):
     heads: bool = False
     """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler" the head is BERT's
     own pooler, as in BERT's code."""
-
-    dev_data: ScoreSources
-    """Labelled rows on which the metrics are computed."""
 
     dev_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the dev data, from the first row on, that chooses the best step. The other rows then score that step.

@@ -25,7 +25,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
 from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.negation import RULES, negator
+from isotune.methods.negation import RULES, find_parser, negate
 from isotune.methods.options import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.views.masking import mask_token_id
@@ -45,7 +45,7 @@ class SNCSE(Method):
     def __init__(self, options: SNCSEOptions, encoder: Encoder) -> None:
         """With prompts, the encoder gets the anchor's prompt and pooling at the mask token."""
         super().__init__(options, encoder)
-        self.negator = negator(options.parser)
+        self.parser = find_parser(options.parser)
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):
@@ -65,13 +65,13 @@ class SNCSE(Method):
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
         """Triplets of each sentence as anchor, the same sentence as positive, and its negation."""
         path = cache and cache / "negations.sqlite"
-        say(f"soft negatives: by {self.negator.name}, kept in {path or 'memory'}")
+        say(f"soft negatives: by {self.parser.name}, kept in {path or 'memory'}")
         counts: Counter[str] = Counter()
 
         def make(texts: list[str]) -> list[str]:
-            return [f"{rule}\t{text}" for text, rule in self.negator(texts)]
+            return [f"{rule}\t{text}" for text, rule in map(negate, self.parser.parse(texts))]
 
-        negations = TextCache(path, self.negator.settings).get_or_make((row[0] for row in rows), make, BATCH)
+        negations = TextCache(path, {"parser": self.parser.key}).get_or_make((row[0] for row in rows), make, BATCH)
         for sentence, made in negations:
             rule, _, negation = made.partition("\t")
             counts[rule] += 1

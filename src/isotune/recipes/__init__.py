@@ -68,7 +68,7 @@ def resolve(
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
     `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
-    `with_stand_ins` puts what stands in for published data in their place (`Recipe.with_stand_ins`).
+    `with_stand_ins` takes what stands in for published data of which no file is on machines without a hub.
     """
     name = str(recipe or method or "options")
     plan = Recipe.from_table(plan_table(recipe, method, options.get("model")), name)
@@ -82,4 +82,8 @@ def resolve(
         raise InputError(f"{name}: every stage names the data it reads, so give no other sources (got {got})")
     if without_sources and not plan.data and sources is not None:
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
-    return plan.with_stand_ins() if with_stand_ins else plan
+    if with_stand_ins:
+        from isotune.data.datasets import stand_ins  # here, because help needs no data
+
+        plan = plan.with_sources(stand_ins)
+    return plan

@@ -201,12 +201,6 @@ class Recipe(BaseModel):
                 part[key] = tuple(other for source in part[key] for other in change(source))
         return Recipe.from_table(table)
 
-    def with_stand_ins(self) -> Recipe:
-        """This recipe with the data that stand in for published data of which no file is on machines without a hub."""
-        from isotune.data.datasets import stand_ins  # here, because help needs no data
-
-        return self.with_sources(stand_ins)
-
 
 def _stage_keys(method: str) -> set[str]:
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}

@@ -11,15 +11,14 @@ made again draws the same.
 
 Views with adversarial noise (ConSERT, section 3.2) take a second round:
 
-1. The plain views are encoded. Those under attack remember their embeddings.
-2. A loss of the plain views' vectors is computed, and its gradient at the vectors.
-3. For each adversarial view, that gradient goes back to the embeddings of the view under attack. Scaled to one length
-   for each token, it is the noise of the adversarial view, which is then encoded.
+1. The plain views are encoded, those under attack with a noise of 0 on their embeddings.
+2. A loss of the plain views' vectors is computed, and its gradient goes back to that noise, as to weights.
+3. Scaled to one length for each token, the gradient is the noise of the adversarial view, which is then encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -31,12 +30,12 @@ from torch.nn.functional import normalize
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import Pooling, TokenStates
+from isotune.encoder.pooling import TokenStates
 from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
-from isotune.training.passes import Encoded, Pass, Tape, by_thread
+from isotune.training.passes import Encoded, Pass, Tape
 from isotune.training.workers import Workers
-from isotune.views.adversarial import Adversarial, Noise, Watched
+from isotune.views.adversarial import Adversarial, Noise
 from isotune.views.augmentation import PerView
 
 Adversary = Callable[[Sequence[Tensor]], Tensor]
@@ -78,8 +77,8 @@ class StepEncoding:
         seeds = split_seeds(split_seeds(torch.tensor([self._seed]), number), order)
         return replace(view, tokens=replace(view.tokens, seeds=view.tokens.on_device(seeds)))
 
-    def _vectors(self, views: Sequence[View | VectorView], watched: Collection[View] = ()) -> Vectors:
-        """The vectors of each view. The embeddings of some views can be watched."""
+    def _vectors(self, views: Sequence[View | VectorView]) -> Vectors:
+        """The vectors of each view."""
         encoded: dict[View | VectorView, Tensor] = {}
         taped: list[Encoded] = []
         groups: dict[tuple[object, ...], list[View]] = {}
@@ -90,7 +89,7 @@ class StepEncoding:
                 groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
         for group in groups.values():
             kind = group[0]
-            vectors, of_group = self._pool(_Row(group), watched)
+            vectors, of_group = self._pool(group)
             if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
                 vectors = self._through_heads(vectors)
             encoded |= zip(group, vectors, strict=True)
@@ -101,42 +100,53 @@ class StepEncoding:
 
     def _through_heads(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """What the heads make of the pooled vectors [N, d] of some views, all at once."""
-        if not self._encoder.heads:
-            return vectors
         after: Tensor = self._encoder.heads(torch.cat(list(vectors)))
         return torch.split(after, [len(of_view) for of_view in vectors])
 
-    def _pool(self, row: _Row, watched: Collection[View]) -> tuple[Sequence[Tensor], list[Encoded]]:
+    def _pool(self, views: Sequence[View]) -> tuple[Sequence[Tensor], list[Encoded]]:
         """Pooled states of each view of a group, [N, d] in the caller's order, or [M, d] of single tokens."""
-        workers, kind = self._workers, row.kind
+        workers, sizes = self._workers, [len(view.tokens) for view in views]
+        augmentation = PerView([view.augmentation for view in views], sizes)
+        row = replace(views[0], tokens=concatenate([view.tokens for view in views]), augmentation=augmentation)
         parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
-        shares = [self._passes(row, part, watched) for part in workers.own(parts)]
+        shares = [self._passes(row, part, max(sizes)) for part in workers.own(parts)]
         outputs = [output for share in workers.run([partial(_forward, share) for share in shares]) for output in share]
         if not outputs:  # fewer sentences than processes: this process makes a pass to know the shape of the vectors
-            outputs = [_forward(self._passes(row, row.tokens, ()))[0][:0]]
-        counts = [sum(map(row.vectors, workers.own(parts, rank))) for rank in range(workers.processes)]
+            outputs = [_forward(self._passes(row, row.tokens, max(sizes)))[0][:0]]
+        poolings = [_part(row, part).pooling for part in parts]
+        numbers = [len(x.places if isinstance(x, TokenStates) else y) for x, y in zip(poolings, parts, strict=True)]
+        counts = [sum(workers.own(numbers, rank)) for rank in range(workers.processes)]
         leaf = workers.gather(torch.cat(outputs), counts)
         taped = []
-        if torch.is_grad_enabled() and not kind.backbone and self._parameters():
-            taped.append(Encoded(row.views, leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
-        if isinstance(kind.pooling, TokenStates):
+        if torch.is_grad_enabled() and not row.backbone and self._parameters():
+            taped.append(Encoded(leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
+        if isinstance(row.pooling, TokenStates):
             return (leaf,), taped
-        return torch.split(row.tokens.restore(leaf), [len(view.tokens) for view in row.views]), taped
+        return torch.split(row.tokens.restore(leaf), sizes), taped
 
-    def _passes(self, row: _Row, part: Packed, watched: Collection[View]) -> list[Pass]:
-        """The passes of a worker, whose share is this part of a row; none if the part is empty."""
-        chunks, rank = [part], self._workers.rank
+    def _passes(self, row: View, part: Packed, sentences: int) -> list[Pass]:
+        """The passes of a worker, whose share is this part of a row of views with up to so many sentences each."""
+        chunks, kept = [part], self._chunk_size is None
         if self._chunk_size is not None:
             # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
-            passes_of_row = -(-max(len(view.tokens) for view in row.views) // self._chunk_size)
+            passes_of_row = -(-sentences // self._chunk_size)
             chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
-        kept = self._chunk_size is None
         passes = []
         for chunk in filter(len, chunks):
             self._made += 1
-            path = self._seed, rank, self._made
-            passes.append(Pass(*row.encoding(self._encoder, chunk, watched, path), kept))
+            passes.append(Pass(partial(self._encode, _part(row, chunk), self._made), kept))
         return passes
+
+    def _encode(self, part: View, number: int) -> Tensor:
+        """The vectors of a part of a row, in its order, by pass `number` of this process, from which a GPU draws."""
+        if (part.backbone or self._encoder.backbone).training:
+            seed_gpu(self._encoder.device, self._seed, self._workers.rank, number)
+        with torch.no_grad() if part.backbone else nullcontext():
+            vectors = self._encoder.pool(part.tokens, part.augmentation, part.pooling, part.backbone)
+        if isinstance(part.pooling, TokenStates):
+            return vectors
+        of_row = part.tokens.order.argsort().argsort()  # from the caller's order
+        return vectors[part.tokens.on_device(of_row)]
 
     def _parameters(self) -> list[nn.Parameter]:
         """The weights that are trained behind the vectors."""
@@ -144,86 +154,40 @@ class StepEncoding:
 
     def _attacked(self, views: Sequence[View], attacks: Mapping[View, Adversarial], adversary: Adversary) -> Vectors:
         """The vectors of each view, some of which are adversarial."""
-        attacked = list(dict.fromkeys(views[attack.of] for attack in attacks.values()))
-        encoded, taped = self._vectors([view for view in views if view not in attacks], attacked)
-        directions = self._directions(attacked, taped, adversary(list(encoded.values())))
+        noises = {
+            view: self._encoder.backbone.no_noise(len(view.tokens.ids)).requires_grad_()
+            for view in dict.fromkeys(views[attack.of] for attack in attacks.values())
+        }
+        plain = {view: view for view in views if view not in attacks}
+        for view, noise in noises.items():
+            plain[view] = replace(view, augmentation=Noise(view.tokens, noise, view.augmentation))
+        encoded, taped = self._vectors(list(plain.values()))
+        leaves = [group.leaf for group in taped]
+        adversary(list(encoded.values())).backward(inputs=leaves, retain_graph=True)
+        Tape(taped, list(noises.values()), self._workers).backward(again=True)
+        for leaf in leaves:
+            leaf.grad = None  # that of the step's loss is to come
+        # For each token, the direction of its embedding in which the loss grows fastest; its length is 1.
+        directions = {
+            view: normalize(self._workers.add(torch.zeros_like(x) if x.grad is None else x.grad), dim=-1, eps=1e-10)
+            for view, x in noises.items()
+        }
         noisy = []
         for view, attack in attacks.items():
             of = views[attack.of]
             noisy.append(replace(view, augmentation=Noise(of.tokens, attack.norm * directions[of])))
         more, more_taped = self._vectors(noisy)
-        return {**encoded, **dict(zip(attacks, more.values(), strict=True))}, taped + more_taped
-
-    def _directions(self, attacked: Sequence[View], taped: Sequence[Encoded], loss: Tensor) -> dict[View, Tensor]:
-        """For each token of views that were watched, the direction of its embedding in which a loss grows fastest.
-
-        [T, d] for each view, in the order of its tokens; the length of a direction is 1.
-        """
-        groups = [group for group in taped if not set(attacked).isdisjoint(group.views)]
-        gradients = torch.autograd.grad(loss, [group.leaf for group in groups], retain_graph=True)
-        shares = by_thread(group.gradients(gradient) for group, gradient in zip(groups, gradients, strict=True))
-        found = self._workers.run([partial(_watched_directions, share) for share in shares])
-        of_process = [watched for share in found for watched in share]
-        width = self._workers.highest(max((direction.shape[1] for *_, direction in of_process), default=0))
-        directions = {view: loss.new_zeros(len(view.tokens.ids), width) for view in attacked}
-        for view, tokens, direction in of_process:
-            directions[view][view.tokens.on_device(view.tokens.places(tokens))] = direction
-        return {view: self._workers.add(direction) for view, direction in directions.items()}
+        return dict(zip([*plain, *attacks], [*encoded.values(), *more.values()], strict=True)), taped + more_taped
 
 
-class _Row:
-    """The sentences of a group of views in one row. Vectors are in the order of the row."""
-
-    def __init__(self, views: Sequence[View]) -> None:
-        self.views, self.kind = views, views[0]
-        self.tokens = concatenate([view.tokens for view in views])
-
-    def vectors(self, part: Packed) -> int:
-        """How many vectors a part of the row has."""
-        pooling = self._pooling(part)
-        return len(pooling.places) if isinstance(pooling, TokenStates) else len(part)
-
-    def encoding(
-        self, encoder: Encoder, part: Packed, watched: Collection[View], path: tuple[int, ...]
-    ) -> tuple[Callable[[], Tensor], dict[View, Watched]]:
-        """What encodes a part of the row, and the watched augmentations in it; a GPU draws from the path's seed."""
-        watchers = {view: Watched(view.augmentation) for view in self.views if view in watched}
-        augmentations = [watchers.get(view, view.augmentation) for view in self.views]
-        augmentation = PerView(augmentations, [len(view.tokens) for view in self.views])
-        pooling, backbone = self._pooling(part), self.kind.backbone
-
-        def encode() -> Tensor:
-            if (backbone or encoder.backbone).training:
-                seed_gpu(encoder.device, *path)
-            with torch.no_grad() if backbone else nullcontext():
-                vectors = encoder.pool(part, augmentation, pooling, backbone)
-            if isinstance(pooling, TokenStates):
-                return vectors
-            return vectors[part.on_device(part.order.argsort().argsort())]  # from the caller's order to that of the row
-
-        return encode, watchers
-
-    def _pooling(self, part: Packed) -> Pooling | TokenStates | None:
-        """The pooling of the views, for a part of the row."""
-        pooling = self.kind.pooling
-        if not isinstance(pooling, TokenStates) or part is self.tokens:
-            return pooling
-        places = pooling.places - self.tokens.places(part)[:1]
-        return TokenStates(places[(places >= 0) & (places < len(part.ids))])
+def _part(row: View, tokens: Packed) -> View:
+    """The part of a row that has these sentences."""
+    pooling = row.pooling
+    if isinstance(pooling, TokenStates) and tokens is not row.tokens:
+        places = pooling.places - row.tokens.places(tokens)[:1]
+        pooling = TokenStates(places[(places >= 0) & (places < len(tokens.ids))])
+    return replace(row, tokens=tokens, pooling=pooling)
 
 
 def _forward(share: Sequence[Pass]) -> list[Tensor]:
     return [made.forward() for made in share]
-
-
-def _watched_directions(share: Sequence[tuple[Pass, Tensor]]) -> list[tuple[View, Packed, Tensor]]:
-    """The watched views of a thread's passes, their sentences there, and the directions [T, d] of their embeddings."""
-    directions = []
-    for made, gradient in share:
-        with torch.enable_grad():
-            product = (made.output() * gradient).sum()  # its gradient at the embeddings is that of the loss
-        seen = [(view, *watched.seen) for view, watched in made.watched.items() if watched.seen]
-        slopes = torch.autograd.grad(product, [output for *_, output in seen], retain_graph=True) if seen else ()
-        for (view, tokens, _), slope in zip(seen, slopes, strict=True):
-            directions.append((view, tokens, normalize(slope, dim=-1, eps=1e-10)))
-    return directions

@@ -15,17 +15,15 @@ pass is made again, with activations. So memory does not grow with the batch, at
 Random numbers belong to the sentences (`data/draws.py`), or on a GPU to the pass, so the second time it draws the same.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from isotune.methods.method import View
 from isotune.training.workers import Workers
-from isotune.views.adversarial import Watched
 
 Gradients = list[Tensor | None]
 """The gradient of each trained parameter of the backbone, None for 0. That of the word embeddings may be sparse."""
@@ -34,9 +32,8 @@ Gradients = list[Tensor | None]
 class Pass:
     """A forward pass of a worker, and its backward pass."""
 
-    def __init__(self, encode: Callable[[], Tensor], watched: Mapping[View, Watched], kept: bool) -> None:
-        """Takes what encodes the sentences, the watched augmentations there, and whether activations are kept."""
-        self.watched = watched
+    def __init__(self, encode: Callable[[], Tensor], kept: bool) -> None:
+        """Takes what encodes the sentences, and whether activations are kept."""
         self.count = 0  # the number of vectors, after `forward`
         self._encode, self._kept = encode, kept
         self._output: Tensor | None = None
@@ -50,21 +47,18 @@ class Pass:
             self._output = output
         return output.detach()
 
-    def output(self) -> Tensor:
-        """The vectors with their graph: that of `forward`, if it was kept."""
-        return self._encode() if self._output is None else self._output
-
-    def backward(self, gradient: Tensor, parameters: Sequence[nn.Parameter]) -> Gradients:
-        """The gradients of the parameters, from the gradient of the vectors. Lets the activations go."""
-        output, self._output = self.output(), None
+    def backward(self, gradient: Tensor, parameters: Sequence[Tensor], again: bool) -> Gradients:
+        """The gradients of the parameters, from the gradient of the vectors. Lets the activations go unless `again`."""
+        output = self._encode() if self._output is None else self._output
+        if not again:
+            self._output = None
         with torch.autocast(output.device.type, enabled=False):  # as for any backward pass
-            return list(torch.autograd.grad(output, parameters, gradient, allow_unused=True))
+            return list(torch.autograd.grad(output, parameters, gradient, again, allow_unused=True))
 
 
 class Encoded(NamedTuple):
     """The vectors of views that were encoded together, and the passes of this process that made some of them."""
 
-    views: Sequence[View]
     leaf: Tensor  # [N, d], the vectors of all workers' passes, one pass after another
     shares: Sequence[Sequence[Pass]]  # the passes of each thread
     start: int  # the number of the first of these vectors in the leaf
@@ -80,16 +74,17 @@ class Tape(NamedTuple):
     """What was encoded in a step, to take the gradient of the step's loss back to the weights."""
 
     groups: Sequence[Encoded]
-    parameters: Sequence[nn.Parameter]  # the trained weights behind the vectors
+    parameters: Sequence[Tensor]  # the trained weights behind the vectors
     workers: Workers
 
-    def backward(self) -> None:
+    def backward(self, again: bool = False) -> None:
         """Takes the gradients at the leaves backward, and adds this process's part to the gradients of the parameters.
 
-        Autocast, and the dropout of the model, have to be as they were.
+        Autocast, and the dropout of the model, have to be as they were. `again` says that another call follows.
         """
-        shares = by_thread(group.gradients(group.leaf.grad) for group in self.groups if group.leaf.grad is not None)
-        jobs = [partial(_backward_share, share, self.parameters) for share in shares]
+        of_groups = (group.gradients(group.leaf.grad) for group in self.groups if group.leaf.grad is not None)
+        shares = [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]  # of threads
+        jobs = [partial(_backward_share, share, self.parameters, again) for share in shares]
         for gradients in self.workers.run(jobs):  # added in the order of the threads, whichever ends first
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
                 if gradient is not None and parameter.grad is not None:
@@ -98,16 +93,12 @@ class Tape(NamedTuple):
                     parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
 
 
-def by_thread(of_groups: Iterable[list[list[tuple[Pass, Tensor]]]]) -> list[list[tuple[Pass, Tensor]]]:
-    """The passes of each thread, and the gradients of their vectors, over all groups."""
-    return [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]
-
-
-def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[nn.Parameter]) -> Gradients:
+def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], again: bool) -> Gradients:
     total: Gradients = [None] * len(parameters)
     while share:
         made, gradient = share.pop()  # the longest sentences first: later passes fit into the memory freed
-        for number, of_pass in enumerate(made.backward(gradient, parameters)):
+        for number, of_pass in enumerate(made.backward(gradient, parameters, again)):
             before = total[number]
-            total[number] = of_pass if before is None or of_pass is None else before.add_(of_pass)
+            if of_pass is not None:
+                total[number] = of_pass if before is None else before.add_(of_pass)
     return total

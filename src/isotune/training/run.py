@@ -144,11 +144,7 @@ def _opened(
     folder: Path, new: Recipe | None, workers: Workers
 ) -> Iterator[tuple[Recipe, Mapping[str, Tensor], Progress]]:
     with ExitStack() as stack:
-
-        def hold() -> None:
-            stack.enter_context(run_folder.held(folder, new=new is not None))
-
-        workers.by_leader(hold)
+        workers.by_leader(partial(stack.enter_context, run_folder.held(folder, new=new is not None)))
         if new is None:
             recipe = run_folder.started_recipe(folder)
             if run_folder.is_finished(folder):

@@ -19,7 +19,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -92,11 +92,6 @@ def best_file(stage: int, step: int) -> str:
     return f"best-{stage}-{step}.safetensors"
 
 
-def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
-    """Writes the states of named parts, and in a checkpoint the progress; on a full disk, the file before stays."""
-    save_tensors(path, tensors_of(parts), None if progress is None else asdict(progress))
-
-
 def tensors_of(parts: Parts, left_out: Collection[str] = ()) -> dict[str, Tensor]:
     """The states of named parts without the tensors of some names; those on a GPU as copies in memory."""
     states = {name: part.state_dict() for name, part in parts.items()}
@@ -105,7 +100,7 @@ def tensors_of(parts: Parts, left_out: Collection[str] = ()) -> dict[str, Tensor
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
-    """Writes a safetensors file with a checksum, as `save_parts`."""
+    """Writes a safetensors file with a checksum; on a full disk, the file before stays."""
     metadata = json.dumps({"header": header, "crc32": _checksum(tensors, header)})
     seen: set[int] = set()
     unshared = {}  # the format allows no shared memory

@@ -28,7 +28,6 @@ from isotune.training.run_folder import (
     Progress,
     best_file,
     remove_former_best,
-    save_parts,
     save_tensors,
     tensors_of,
 )
@@ -192,7 +191,7 @@ class StageTraining:
 
     def _write_kept(self) -> None:
         self._finish_checkpoint()
-        save_parts(self.run.folder / self.progress.best_file, self.kept)
+        save_tensors(self.run.folder / self.progress.best_file, tensors_of(self.kept))
 
     def _write_checkpoint_in_time(self) -> None:
         """Writes a checkpoint at the end of the stage, or if the last one has taken little of the time since then."""

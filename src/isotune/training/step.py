@@ -86,35 +86,32 @@ class Stepper:
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
         with drawing(derive_seed(self._run.seed, "dropout", self._stage, step)):  # of the heads and objectives
-            return self._update(step)
-
-    def _update(self, step: int) -> Update:
-        self.encoder.train()
-        self.objectives.train()
-        batch = self.feeder.batch(step)
-        passes_seed = derive_seed(self._run.seed, "passes", self._stage, step)
-        encoding = StepEncoding(self.encoder, self._run.workers, passes_seed, self.options.chunk_size)
-        with self._autocast():
-            asked = self.objectives.ask(batch, self.encoder.device)
-            encoded, tape = encoding.encode(asked.views, asked.adversary)
-            seed_gpu(self.encoder.device, passes_seed)  # all processes draw the same after the vectors
-            terms = asked.terms(encoded)
-        terms |= self.objectives.penalties(self.encoder)
-        loss = torch.stack(list(terms.values())).sum()
-        parameters = self.optimizer.parameters
-        loss.backward()
-        self._run.workers.count_once(parameters)
-        with self._autocast():
-            tape.backward()
-        self._run.workers.add_gradients(parameters)
-        norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
-        rate_share = schedule(step, self.total, self._warmup, self.options)
-        same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
-        made = Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
-        if self.encoder.device.type == "cpu":  # a GPU is asked when it has the next step
-            made.check(self.options)
-        self.optimizer.step(rate_share)
-        return made
+            self.encoder.train()
+            self.objectives.train()
+            batch = self.feeder.batch(step)
+            passes_seed = derive_seed(self._run.seed, "passes", self._stage, step)
+            encoding = StepEncoding(self.encoder, self._run.workers, passes_seed, self.options.chunk_size)
+            with self._autocast():
+                asked = self.objectives.ask(batch, self.encoder.device)
+                encoded, tape = encoding.encode(asked.views, asked.adversary)
+                seed_gpu(self.encoder.device, passes_seed)  # all processes draw the same after the vectors
+                terms = asked.terms(encoded)
+            terms |= self.objectives.penalties(self.encoder)
+            loss = torch.stack(list(terms.values())).sum()
+            parameters = self.optimizer.parameters
+            loss.backward()
+            self._run.workers.count_once(parameters)
+            with self._autocast():
+                tape.backward()
+            self._run.workers.add_gradients(parameters)
+            norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
+            rate_share = schedule(step, self.total, self._warmup, self.options)
+            same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
+            made = Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
+            if self.encoder.device.type == "cpu":  # a GPU is asked when it has the next step
+                made.check(self.options)
+            self.optimizer.step(rate_share)
+            return made
 
     def _autocast(self) -> torch.autocast:
         """Within it, forward passes have the stage's precision."""

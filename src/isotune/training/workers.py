@@ -44,14 +44,10 @@ class Workers:
         self.threads, self._group = threads, group
         self.processes = dist.get_world_size(group) if group else 1
         self.rank = dist.get_rank(group) if group else 0  # the number of this process
+        self.leads = self.rank == 0  # whether this process is the first, which alone writes files
         # A job has the same thread in every step: a thread's memory, once freed, is kept for that thread.
         self._pools = [single_threads("worker", 1) for _ in range(threads)] if threads > 1 else []
         self._each = 1  # torch's threads in each of them
-
-    @property
-    def leads(self) -> bool:
-        """Whether this process is the first, which alone writes files."""
-        return self.rank == 0
 
     def shares(self, tokens: int) -> int:
         """How many shares each process makes of a batch of so many tokens: up to one for each thread."""

@@ -5,14 +5,14 @@ gradient of each token at the output of the embedding layer, scaled to a fixed l
 adversarial view needs a loss on the clean sentence first, and is encoded in a second pass.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from torch import Tensor
 
 from isotune.data.packed import Packed
 from isotune.errors import InputError
-from isotune.views.augmentation import Augmentation
+from isotune.views.augmentation import Augmentation, NoAugmentation
 
 
 @dataclass(frozen=True)
@@ -30,33 +30,18 @@ class Adversarial(Augmentation):
         return cls(norm=options.adversarial_norm)
 
 
-@dataclass(eq=False)
-class Watched(Augmentation):
-    """Wraps an augmentation and keeps its output, so that a gradient at the output can be computed."""
-
-    augmentation: Augmentation
-    seen: tuple[Packed, Tensor] | None = None  # the sentences of the last pass, and [T, d], their embeddings
-
-    def positions(self, tokens: Packed) -> Tensor:
-        """The positions from the wrapped augmentation, [T] int64."""
-        return self.augmentation.positions(tokens)
-
-    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
-        """The embeddings from the wrapped augmentation, [T, d]."""
-        output = self.augmentation.embeddings(embeddings, tokens)
-        if not output.requires_grad:  # of embeddings that are left as they are
-            output.requires_grad_()
-        self.seen = tokens, output
-        return output
-
-
 @dataclass(frozen=True, eq=False)
 class Noise(Augmentation):
-    """Adds noise to the embeddings of a view."""
+    """Adds noise to the embeddings of a view, which another augmentation may change first."""
 
     view: Packed  # all sentences of the view
     noise: Tensor  # [T, d], for each of their tokens
+    first: Augmentation = field(default_factory=NoAugmentation)
+
+    def positions(self, tokens: Packed) -> Tensor:
+        """The positions from the other augmentation, [T] int64."""
+        return self.first.positions(tokens)
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings with the noise of these sentences, [tokens, d]."""
-        return embeddings + self.noise[tokens.on_device(self.view.places(tokens))]
+        return self.first.embeddings(embeddings, tokens) + self.noise[tokens.on_device(self.view.places(tokens))]

@@ -43,21 +43,14 @@ def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
     return ordinary
 
 
-class Masking:
-    """Chooses and masks tokens of packed sentences; `rate` is the probability that a token is chosen."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float) -> None:
-        self.mask = mask_token_id(tokenizer, "masked language modelling", "another model")
-        self.rate = rate
-        self.ordinary = ordinary_tokens(tokenizer)  # [V]
-        self.words = self.ordinary.nonzero().squeeze(1)  # [W] int64
-
-    def __call__(self, tokens: Packed, generator: Generator) -> Masked:
-        """Masks tokens of the sentences; all is on the CPU."""
-        ids = tokens.ids  # [T]
-        places = (self.ordinary[ids] & (torch.rand(len(ids), generator=generator) < self.rate)).nonzero().squeeze(1)
-        fate = torch.rand(len(places), generator=generator)  # [M]
-        words = self.words[torch.randint(len(self.words), (len(places),), generator=generator)]  # [M]
-        targets = ids[places]  # [M]
-        changed = torch.where(fate < 0.8, self.mask, torch.where(fate < 0.9, words, targets))  # [M]
-        return Masked(replace(tokens, ids=ids.index_copy(0, places, changed)), places, targets)
+def masked(tokens: Packed, tokenizer: PreTrainedTokenizerBase, rate: float, generator: Generator) -> Masked:
+    """Chooses tokens of packed sentences, each with probability `rate`, and masks them; all is on the CPU."""
+    ids, ordinary = tokens.ids, ordinary_tokens(tokenizer)  # [T], [V]
+    places = (ordinary[ids] & (torch.rand(len(ids), generator=generator) < rate)).nonzero().squeeze(1)  # [M]
+    fate = torch.rand(len(places), generator=generator)  # [M]
+    words = ordinary.nonzero().squeeze(1)  # [W] int64
+    words = words[torch.randint(len(words), (len(places),), generator=generator)]  # [M]
+    targets = ids[places]  # [M]
+    mask = tokenizer.mask_token_id
+    changed = torch.where(fate < 0.8, mask, torch.where(fate < 0.9, words, targets))  # [M]
+    return Masked(replace(tokens, ids=ids.index_copy(0, places, changed)), places, targets)

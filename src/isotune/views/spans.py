@@ -14,57 +14,43 @@ from torch import Generator
 from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
-from isotune.views.masking import mask_token_id, ordinary_tokens
+from isotune.views.masking import ordinary_tokens
 
-USE_AND_CHOICE = ("masked spans", "a span_length of 0, or another model")  # without a mask token
 SHORTEST = 30  # characters; MirrorBERT's code leaves shorter sentences as they are
 
 
-class CharacterSpans:
-    """Replaces `length` characters of a sentence by one mask.
+def mask_characters(
+    sentences: Sequence[str], tokenizer: PreTrainedTokenizerBase, length: int, generator: Generator
+) -> list[str]:
+    """Replaces `length` characters of each sentence by one mask; all places of a span are equally likely.
 
     A sentence of fewer than 30 characters, or of no more than `length`, stays as it is.
     """
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, length: int) -> None:
-        mask_token_id(tokenizer, *USE_AND_CHOICE)
-        self.mask = str(tokenizer.mask_token)
-        self.length = length
-
-    def __call__(self, sentences: Sequence[str], generator: Generator) -> list[str]:
-        """The masked sentences; all places of a span are equally likely."""
-        masked, shortest = [], max(SHORTEST, self.length + 1)
-        for sentence, share in zip(sentences, torch.rand(len(sentences), generator=generator).tolist(), strict=True):
-            start = int(share * (len(sentence) - self.length + 1))
-            cut = f"{sentence[:start]} {self.mask} {sentence[start + self.length :]}"
-            masked.append(cut if self.length and len(sentence) >= shortest else sentence)
-        return masked
+    masked, shortest = [], max(SHORTEST, length + 1)
+    for sentence, share in zip(sentences, torch.rand(len(sentences), generator=generator).tolist(), strict=True):
+        start = int(share * (len(sentence) - length + 1))
+        cut = f"{sentence[:start]} {tokenizer.mask_token} {sentence[start + length :]}"
+        masked.append(cut if length and len(sentence) >= shortest else sentence)
+    return masked
 
 
-class TokenSpans:
-    """Replaces each token of a span of a sentence by a mask.
+def mask_tokens(
+    tokens: Packed, tokenizer: PreTrainedTokenizerBase, rate: float, longest: int, generator: Generator
+) -> Packed:
+    """Replaces each token of a span of each sentence by a mask, on the CPU.
 
     The length of a span has a geometric distribution, P(l) = rate (1 - rate)^(l - 1), and longer spans are cut to
     `longest`: BERT-CF's "hard-cap". (SpanBERT draws again instead. Then BERT-CF could not have a cap of 0, which is
     SimCSE.) A span has no special tokens, and at least one other token of the sentence stays.
     """
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, longest: int) -> None:
-        self.mask = mask_token_id(tokenizer, *USE_AND_CHOICE)
-        self.rate = rate
-        self.longest = longest
-        self.ordinary = ordinary_tokens(tokenizer)  # [V]
-
-    def __call__(self, tokens: Packed, generator: Generator) -> Packed:
-        """The masked sentences, on the CPU."""
-        lengths = torch.empty(len(tokens)).geometric_(self.rate, generator=generator).clamp(max=self.longest)  # [N]
-        shares = torch.rand(len(tokens), generator=generator)  # [N]
-        ordinary = self.ordinary[tokens.ids]  # [T]
-        counts = torch.zeros_like(tokens.lengths).index_add(0, tokens.segments, ordinary.long())  # [N]
-        lengths = torch.minimum(lengths.to(counts), counts - 1)  # [N], -1 for a sentence without ordinary tokens
-        starts = (shares * (counts - lengths + 1)).long()  # [N]
-        # The number of an ordinary token among those of its sentence, and its place in the span.
-        numbers = ordinary.cumsum(0) - 1 - (counts.cumsum(0) - counts)[tokens.segments]  # [T]
-        places = numbers - starts[tokens.segments]  # [T]
-        chosen = ordinary & (places >= 0) & (places < lengths[tokens.segments])  # [T]
-        return replace(tokens, ids=tokens.ids.masked_fill(chosen, self.mask))
+    lengths = torch.empty(len(tokens)).geometric_(rate, generator=generator).clamp(max=longest)  # [N]
+    shares = torch.rand(len(tokens), generator=generator)  # [N]
+    ordinary = ordinary_tokens(tokenizer)[tokens.ids]  # [T]
+    counts = torch.zeros_like(tokens.lengths).index_add(0, tokens.segments, ordinary.long())  # [N]
+    lengths = torch.minimum(lengths.to(counts), counts - 1)  # [N], -1 for a sentence without ordinary tokens
+    starts = (shares * (counts - lengths + 1)).long()  # [N]
+    # The number of an ordinary token among those of its sentence, and its place in the span.
+    numbers = ordinary.cumsum(0) - 1 - (counts.cumsum(0) - counts)[tokens.segments]  # [T]
+    places = numbers - starts[tokens.segments]  # [T]
+    chosen = ordinary & (places >= 0) & (places < lengths[tokens.segments])  # [T]
+    return replace(tokens, ids=tokens.ids.masked_fill(chosen, tokenizer.mask_token_id))

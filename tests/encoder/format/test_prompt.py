@@ -85,7 +85,7 @@ def test_ids_are_those_of_transformers_in_every_thread(make: Any, side: str, spl
 
     def wrong(case: tuple[list[str], int, list[list[Any]]]) -> bool:
         texts, length, wanted = case
-        _, _, encode = prompts("", length)
+        _, _, encode = prompts.prepared("", length)
         given = texts, list(zip(texts, texts[::-1], strict=True))
         return [[(made.ids, made.type_ids) for made in encode(part)] for part in given] != wanted
 

@@ -235,9 +235,6 @@ def _pooling_modules(encoder: SentenceModel) -> Iterator[tuple[str, Mapping[str,
     pooling, blocks = encoder.pooling, encoder.backbone.layers
     dimension = {"word_embedding_dimension": encoder.backbone.dimension}
     shares = pooling.resolve(blocks)
-    if pooling.mode == "wk":
-        yield "isotune.encoder.st_modules.WKPooling", {**dimension, "layers": sorted(shares)}, {}
-        return
     if pooling.mode not in FLAGS:
         config = {**dimension, "mode": pooling.mode, "layers": list(shares), "weights": pooling.weights}
         yield "isotune.encoder.st_modules.RegisteredPooling", config, {}

@@ -45,16 +45,13 @@ class Prompts:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> None:
         self.tokenizer = tokenizer
         self.lowercase = lowercase
-        self._prepared = cache(self._prepare)
+        self.prepared = cache(self._prepare)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Prompts, (self.tokenizer, self.lowercase)  # a copy prepares its prompts again
 
-    def __call__(self, prompt: str, max_length: int) -> Prepared:
-        """Prepares a prompt for texts of up to `max_length` tokens."""
-        return self._prepared(prompt, max_length)
-
     def _prepare(self, prompt: str, max_length: int) -> Prepared:
+        """Prepares a prompt for texts of up to `max_length` tokens."""
         if not is_unicode(prompt):
             raise InputError(f"prompt {prompt[:50]!r} has half a surrogate pair, which is no character; leave it out")
         if len(prompt) > LONGEST_PROMPT:

@@ -161,16 +161,12 @@ class NormalizingFlow(Head):
         """Makes a new flow of `levels` levels of `depth` steps; the couplings' hidden layers have `width` features."""
         super().__init__()
         self.settings = {"dimension": dimension, "mixing": mixing, "levels": levels, "depth": depth, "width": width}
+        self.dimensions = dimension, dimension
         # The number of features that each step works on.
         self.sizes = [dimension >> level for level in range(levels) for _ in range(depth)]
         if self.sizes[-1] < 2:
             raise InputError(f"flow of {levels} levels needs vectors of {2**levels} or more features, not {dimension}")
         self.steps = nn.ModuleList(Step(size, mixing, width) for size in self.sizes)
-
-    @property
-    def dimensions(self) -> tuple[int, int]:
-        """Features of the input and of the output, which are equal."""
-        return self.sizes[0], self.sizes[0]
 
     def config(self) -> dict[str, Any]:
         """The arguments of the constructor."""

@@ -17,10 +17,8 @@ class Head(nn.Module):
     type_name: ClassVar[str]
     """The class that modules.json names, for sentence-transformers to import; its last part names the head's folder."""
 
-    @property
-    def dimensions(self) -> tuple[int, int] | None:
-        """Features of the input and of the output; None for a head that takes any number and keeps it."""
-        return None
+    dimensions: tuple[int, int] | None = None
+    """Features of the input and of the output; None for a head that takes any number and keeps it."""
 
     def config(self) -> dict[str, Any]:
         """The settings for the head's config.json."""
@@ -77,13 +75,9 @@ class Dense(Head):
             raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
         if min(in_features, out_features) < 1:
             raise InputError(f"a Dense head with {in_features} features in and {out_features} out: give 1 or more")
+        self.dimensions = in_features, out_features
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation: nn.Module = getattr(nn, activation)()
-
-    @property
-    def dimensions(self) -> tuple[int, int]:
-        """Features of the input and of the output."""
-        return self.linear.in_features, self.linear.out_features
 
     def config(self) -> dict[str, Any]:
         """The sizes and the activation, as sentence-transformers writes them."""

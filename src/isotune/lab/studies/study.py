@@ -126,7 +126,7 @@ class Study(_Table):
     cost: str = ""  # how long the study takes, and whether that is measured or estimated
     note: str = ""  # a remark for the reader
     options: dict[str, Any] = {}  # applied to every arm that has them
-    stand_ins: bool = False  # whether data that stand in for published data are used (`Recipe.with_stand_ins`)
+    stand_ins: bool = False  # whether data that stand in for published data are used (`recipes.resolve`)
     # option -> values. An arm is run at each combination of the options that it has.
     grid: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
     arms: tuple[Arm, ...] = ()  # what is compared
