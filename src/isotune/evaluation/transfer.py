@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
-from isotune.evaluation.classifiers import Classifier, LabelledFeatures, SentEval
+from isotune.evaluation.classifiers import Classifier, SentEval
 from isotune.evaluation.intervals import resampled_means
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
@@ -44,11 +44,9 @@ class TransferTask:
         columns = [column for texts, _ in self.parts.values() for column in texts]
         vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
+        parts = self.parts.items()
         result = self.classifier(
-            {
-                name: LabelledFeatures(_features([next(blocks) for _ in texts]), targets)
-                for name, (texts, targets) in self.parts.items()
-            }
+            {name: (_features([next(blocks) for _ in texts]), targets) for name, (texts, targets) in parts}
         )
         _, targets = self.parts["test" if "test" in self.parts else "train"]
         scored = TransferResult(
