@@ -112,7 +112,7 @@ def test_the_features_of_a_pair() -> None:
     classifier, encoder = Keeper(), Letters()
     train = ([("aaa", "b"), ("a", "b")], np.array([0, 1]))
     test = ([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
-    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)
+    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)[0]
     assert classifier.parts["train"][0].tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
     assert classifier.parts["test"][0].dtype == torch.float32
     assert result.rows == 3
@@ -138,7 +138,7 @@ def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:
 
     first, *others = GROUPS["transfer"]
     tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]
-    results = [each.score(Letters()) for each in tasks]
+    results = [each.score(Letters())[0] for each in tasks]
     evaluated = evaluation_of(results, "letters")
     assert evaluated.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
     assert "transfer" not in evaluation_of(results[1:], "letters").scores()

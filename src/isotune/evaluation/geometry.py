@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_float64_device
+from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
 ROWS = 1024  # vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches
 
@@ -110,13 +110,13 @@ class GeometryTask:
         if not self.positives:
             raise InputError(f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs")
 
-    def score(self, encoder: SentenceEncoder) -> GeometryResult:
+    def score(self, encoder: SentenceEncoder) -> tuple[GeometryResult, Floats]:
         """Computes every measure on the encoder's vectors."""
         sentences = list(dict.fromkeys(chain(*self.pairs)))
         place = {sentence: i for i, sentence in enumerate(sentences)}
         vectors = to_float64_device(sentence_vectors(encoder.encode, sentences, self.name), encoder)  # [N, d]
         first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
-        return GeometryResult(
+        result = GeometryResult(
             name=self.name,
             data=self.data,
             sentences=len(vectors),
@@ -129,6 +129,7 @@ class GeometryTask:
             isotropy=isotropy(vectors),
             effective_rank=effective_rank(vectors),
         )
+        return result, NO_ROWS
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:

@@ -49,7 +49,7 @@ def test_heads_are_applied_if_the_encoder_pools_by_the_mean(tiny: Encoder, score
 
     plain = first(tiny)
     tiny.heads.append(Dense(32, 5, activation="Tanh"))
-    (task,) = [each.score(tiny) for each in load_tasks([scored.name])]
+    (task,) = [each.score(tiny)[0] for each in load_tasks([scored.name])]
     assert first(tiny) == pytest.approx(task.spearman.all, abs=1e-6)
     assert first(tiny) != pytest.approx(plain, abs=1e-3)
     tiny.pooling = replace(tiny.pooling, mode="cls")
