@@ -15,8 +15,7 @@ The folder appears only after the example, run from it, has given the vectors of
 import logging
 import runpy
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +120,8 @@ def _write_graph(encoder: Encoder, path: Path) -> list[str]:
 
     graph = PaddedEncoder(encoder).eval()
     ids = torch.full((2, 3), encoder.tokenizer.pad_token_id or 0)  # sizes that torch takes for no constant
-    with _quiet(), torch.no_grad():
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of each step
+    with warnings.catch_warnings(action="ignore"), torch.no_grad():
         program = torch.onnx.export(
             graph,
             (ids, torch.ones_like(ids)),
@@ -159,15 +159,3 @@ def _round_weights(path: Path, nodes: list[str]) -> None:
     )
     path.with_name(f"{path.name}.data").unlink(missing_ok=True)  # weights of 2 GB and more lie there
     rounded.replace(path)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logger.setLevel(level)
