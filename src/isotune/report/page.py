@@ -4,7 +4,7 @@ A run that crashed or was stopped has a report too: only metrics.jsonl is needed
 left out. Paths, names, warnings and settings are escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
-from isotune.report.stages import Change, MetricsRecord, group_by_stage, read_records
+from isotune.report.stages import Change, group_by_stage, read_records
 from isotune.report.templates import template
 from isotune.report.text_changes import CHANGES, NEIGHBOURS, TextChanges
 
@@ -53,7 +53,7 @@ def _render(run: Path) -> str:
         verdict=verdict,
         helped=helped,
         remarks=_remarks(recipe, data, evaluation),
-        warnings=_warnings(metrics["warning"]),
+        warnings=metrics["warning"],
         before=_correlations(evaluation.before) if evaluation else {},
         after=_correlations(evaluation.after) if evaluation else {},
         measures=_other_changes(evaluation) if evaluation else [],
@@ -68,12 +68,6 @@ def _render(run: Path) -> str:
         neighbours=NEIGHBOURS,
         settings=settings and settings.read_text("utf-8"),
         facts={title: facts for title, facts in (("Data", data), ("Environment", environment)) if facts},
-        overlap=[
-            (stage, task, counts)
-            for stage, facts in data.items()
-            if isinstance(facts, dict)
-            for task, counts in facts.get("overlap", {}).items()
-        ],
         encoder=repr(str(run / "encoder")) if (run / "encoder").exists() else None,
     )
 
@@ -140,13 +134,3 @@ def _advice(evaluation: RunEvaluation) -> str:
     if evaluation.own_tasks:
         return ""
     return "Read the examples below. To measure the encoder, score some pairs with isotune label, and train with --dev."
-
-
-def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
-    steps: dict[str, list[int]] = {}
-    for record in records:
-        steps.setdefault(record["message"], []).append(record["step"])
-    return {
-        message: f"step {at[0]}" if len(at) == 1 else f"{len(at)} times, steps {at[0]} to {at[-1]}"
-        for message, at in steps.items()
-    }
