@@ -41,6 +41,11 @@ def _render(run: Path) -> str:
     stages = group_by_stage(metrics, [stage.get("method", "") for stage in recipe.get("stages", [])])
     last_step = max((stage.steps[1] for stage in stages), default=0)
     verdict, helped = _verdict(evaluation, last_step)
+    before, after, measures = {}, {}, []
+    if evaluation:
+        before, after = _correlations(evaluation.before), _correlations(evaluation.after)
+        old, new = evaluation.before.scores(), evaluation.after.scores()
+        measures = [Change(task_title(name), old[name], score) for name, score in new.items() if name not in after]
     page = template(
         "report.html.j2",
         x100=lambda value: f"{100 * value:.2f}",
@@ -54,9 +59,9 @@ def _render(run: Path) -> str:
         helped=helped,
         remarks=_remarks(recipe, data, evaluation),
         warnings=metrics["warning"],
-        before=_correlations(evaluation.before) if evaluation else {},
-        after=_correlations(evaluation.after) if evaluation else {},
-        measures=_other_changes(evaluation) if evaluation else [],
+        before=before,
+        after=after,
+        measures=measures,
         intervals={task_title(each.score): each.words for each in evaluation.differences} if evaluation else {},
         aggregations=AGGREGATIONS,
         curves=learning_curves(stages),
@@ -92,12 +97,6 @@ def _remarks(recipe: Mapping[str, Any], data: Mapping[str, Any], evaluation: Run
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
     named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
     return {name: result for name, result in named if isinstance(result, Correlations)}
-
-
-def _other_changes(evaluation: RunEvaluation) -> list[Change]:
-    before, correlations = evaluation.before.scores(), _correlations(evaluation.after)
-    after = {name: score for name, score in evaluation.after.scores().items() if name not in correlations}
-    return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
 HEADLINES = {
