@@ -155,20 +155,14 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
         records = list(file.records)
         pairs += to_rows(file.place, records, ScoredPair, columns)
         subsets += [str(record.get("subset", name)) for _, record in records]
-    scores = np.array([pair.score for pair in pairs], dtype=np.float64)
+    sentence1, sentence2, gold = map(list, zip(*pairs, strict=True))
+    scores = np.array(gold, np.float64)
     lowest, highest = DATASETS[name].scores if is_known else (-np.inf, np.inf)
     if not ((lowest <= scores) & (scores <= highest)).all():
         raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
     if len(set(scores)) < 2:
         raise InputError(f"{source}: the scores have no variance, so that a correlation is undefined")
-    return ScoredPairs(
-        name=name,
-        split=split,
-        sentence1=[pair.sentence1 for pair in pairs],
-        sentence2=[pair.sentence2 for pair in pairs],
-        scores=scores,
-        subsets=subsets,
-    )
+    return ScoredPairs(name, split, sentence1, sentence2, scores, subsets)
 
 
 def _name_and_split(source: Source) -> tuple[str, str]:
