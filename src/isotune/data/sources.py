@@ -20,7 +20,7 @@ from isotune.data.datasets import dataset_records
 from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
 from isotune.data.records import Opened, format_of, read_file, read_text
-from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, to_rows
+from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, Sentence, to_rows
 from isotune.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
         return [Opened("<stdin>", of_text(read_text(sys.stdin.buffer, "<stdin>")))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
-        return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
+        # Whether a record's label, if there is one, is read as the name of a class.
+        labelled = query.row_type not in (Sentence, ScoredPair, NeighbourPair) and query.min_score is None
+        return [replace(open_hub(HubSource.parse(dataset), split, labelled=labelled), place=str(source))]
     opened = [(path, read_file(path)) for path in files_of(source)]
     return [Opened(str(path), of_text(file) if format_of(path) is read_text else file) for path, file in opened]
 
