@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.evaluation import AGGREGATIONS
-from isotune.files import make_folder, read_json, write_text
+from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import draw, title
 from isotune.lab.studies.lines import Line
@@ -85,7 +85,6 @@ def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> d
     if drawn is None:
         return {"element": ""}
     path = folder / "figures" / f"figure-{number + 1}.png"
-    make_folder(path.parent)
     save_png(drawn, path)
     return {"element": svg(drawn, path.stem, name), "title": name}
 
