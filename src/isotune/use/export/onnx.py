@@ -62,7 +62,14 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
         expected = encoder.encode(sentences)
         folder.mkdir()
         _write_tokenizer(encoder, folder)
-        (folder / "encode.py").write_text(_example(encoder), "utf-8")
+        before, _ = split_prompt(encoder.prompt, encoder.lowercase)
+        example = template("encode.py.j2", "use/export").render(
+            prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",
+            lowercase=encoder.lowercase,
+            max_length=encoder.max_length,
+            dimension=encoder.dimension,
+        )
+        (folder / "encode.py").write_text(example, "utf-8")
         nodes = _write_graph(encoder, folder / "model.onnx")
         model_config = encoder.language_model.config  # the kind of model and the length, for servers that ask for them
         model_config.architectures = [type(encoder.language_model).__name__]
@@ -97,16 +104,6 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
     tokenizer.enable_padding(pad_id=source.pad_token_id or 0, pad_token=source.pad_token or "")
     with rust_writes():
         tokenizer.save(str(folder / "tokenizer.json"))
-
-
-def _example(encoder: Encoder) -> str:
-    before, _ = split_prompt(encoder.prompt, encoder.lowercase)
-    return template("encode.py.j2", "use/export").render(
-        prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",
-        lowercase=encoder.lowercase,
-        max_length=encoder.max_length,
-        dimension=encoder.dimension,
-    )
 
 
 def _run_example(folder: Path, sentences: Sequence[str]) -> NDArray[np.float32]:
