@@ -44,8 +44,8 @@ def test_the_help_of_a_command(isotune: Call, command: str, monkeypatch: pytest.
         code, out, _ = isotune(command, "--help")
         assert code == 0
         lines = out.splitlines()
-        assert lines[0] == f"Usage: isotune {command} {COMMANDS[command].usage}"
-        assert lines[2] == COMMANDS[command].summary
+        assert lines[0] == f"Usage: isotune {command} {COMMANDS[command][0]}"
+        assert lines[2] == COMMANDS[command][1]
         assert "--plugin FILE.py" in out
         assert max(map(len, lines)) <= columns
         assert not any(cut in out for cut in ("…", "--empty-", "[default: ]"))
@@ -104,7 +104,7 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: li
     assert message in refused(*words)
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if not COMMANDS[name].usage.startswith("[")])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if not COMMANDS[name][0].startswith("[")])
 def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
     refused(command)
 

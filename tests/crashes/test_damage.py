@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotune.data.cache import TextCache
+from isotune.data.cache import derived_texts
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.files import read_arrays, verify_checksums
@@ -67,7 +67,7 @@ def upper(texts: list[str]) -> list[str]:
 
 
 def read_cache(folder: Path) -> object:
-    return list(TextCache(folder / "cache.sqlite", {"kind": "upper"}).get_or_make(TEXTS, upper, 10))
+    return list(derived_texts(folder / "cache.sqlite", {"kind": "upper"}, TEXTS, upper, 10))
 
 
 def read_metrics(folder: Path) -> object:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.data.cache import TextCache, cache_folder
+from isotune.data.cache import cache_folder, derived_texts
 from isotune.errors import InputError
 
 
@@ -31,18 +31,18 @@ def test_a_text_is_made_once_and_all_come_in_order(path: Path) -> None:
     make = Upper()
     texts = ["b", "a", "b", "ü\0\n'", "a"]
     expected = [(text, text.upper()) for text in texts]
-    assert list(TextCache(path, {}).get_or_make(texts, make, 2)) == expected
+    assert list(derived_texts(path, {}, texts, make, 2)) == expected
     assert make.calls == [["b", "a"], ["ü\0\n'"]]  # the second "b" is known by then, and so is the last "a"
-    assert list(TextCache(path, {}).get_or_make(iter(["c", *texts]), make, 10)) == [("c", "C"), *expected]
+    assert list(derived_texts(path, {}, iter(["c", *texts]), make, 10)) == [("c", "C"), *expected]
     assert make.calls[2:] == [["c"]]
 
 
 def test_each_settings_have_their_own_texts(path: Path) -> None:
     make = Upper()
     for settings in ({"models": ["x", "y"], "beam": 1}, {"models": ["x", "y"], "beam": 2}):
-        assert list(TextCache(path, settings).get_or_make(["a"], make, 4)) == [("a", "A")]
+        assert list(derived_texts(path, settings, ["a"], make, 4)) == [("a", "A")]
     assert make.calls == [["a"], ["a"]]
-    assert list(TextCache(path, {"beam": 1, "models": ("x", "y")}).get_or_make(["a"], make, 4)) == [("a", "A")]
+    assert list(derived_texts(path, {"beam": 1, "models": ("x", "y")}, ["a"], make, 4)) == [("a", "A")]
     assert len(make.calls) == 2
 
 
@@ -55,9 +55,9 @@ def test_what_was_made_before_a_kill_is_kept(path: Path) -> None:
         return [text.upper() for text in missing]
 
     with pytest.raises(KeyboardInterrupt):
-        list(TextCache(path, {}).get_or_make(texts, fails_late, 3))
+        list(derived_texts(path, {}, texts, fails_late, 3))
     make = Upper()
-    assert len(list(TextCache(path, {}).get_or_make(texts, make, 3))) == 10
+    assert len(list(derived_texts(path, {}, texts, make, 3))) == 10
     assert make.calls == [texts[6:9], texts[9:]]
 
 
@@ -66,24 +66,24 @@ def test_no_more_texts_are_read_than_a_batch(path: Path) -> None:
         while True:
             yield "a"
 
-    assert list(islice(TextCache(path, {}).get_or_make(endless(), Upper(), 3), 4)) == [("a", "A")] * 4
+    assert list(islice(derived_texts(path, {}, endless(), Upper(), 3), 4)) == [("a", "A")] * 4
 
 
 def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make = Upper()
     for _ in range(2):
-        assert list(TextCache(None, {}).get_or_make(["a", "a"], make, 1)) == [("a", "A")] * 2
+        assert list(derived_texts(None, {}, ["a", "a"], make, 1)) == [("a", "A")] * 2
     assert make.calls == [["a"], ["a"]]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_text_made_by_another_process_meanwhile_stands(path: Path) -> None:
     def slow(missing: list[str]) -> list[str]:
-        list(TextCache(path, {}).get_or_make(missing, Upper(), 9))  # the other one
+        list(derived_texts(path, {}, missing, Upper(), 9))  # the other one
         return ["mine"] * len(missing)
 
-    assert list(TextCache(path, {}).get_or_make(["a"], slow, 9)) == [("a", "A")]
+    assert list(derived_texts(path, {}, ["a"], slow, 9)) == [("a", "A")]
 
 
 def test_a_file_with_another_table_of_that_name_is_one_clear_error(tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ def test_a_file_with_another_table_of_that_name_is_one_clear_error(tmp_path: Pat
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE texts (key BLOB, derived TEXT CHECK (derived IS NULL), crc32 INTEGER)")
     with pytest.raises(InputError, match=r"is damaged .*what is written into it can't be read\); remove it"):
-        list(TextCache(path, {}).get_or_make(["a"], Upper(), 2))
+        list(derived_texts(path, {}, ["a"], Upper(), 2))
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="can't be used"):
-        list(TextCache(tmp_path / "file" / "kind.sqlite", {}).get_or_make(["a"], Upper(), 2))
+        list(derived_texts(tmp_path / "file" / "kind.sqlite", {}, ["a"], Upper(), 2))
 
 
 def test_the_cache_is_beside_a_file_and_the_users_for_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

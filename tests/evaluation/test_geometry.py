@@ -63,7 +63,7 @@ def task(text: str, tmp_path: Path) -> GeometryResult:
     path = tmp_path / "angles.tsv"
     path.write_text("sentence1\tsentence2\tscore\n" + text)
     (loaded,) = load_tasks([f"geometry:{path}"])
-    result = loaded.score(Angles())
+    result = loaded.score(Angles())[0]
     assert isinstance(result, GeometryResult)
     assert result.name == f"geometry:{path}"
     return result
@@ -96,7 +96,7 @@ def test_sts_b_and_qqp(real_data: Path) -> None:
         def encode(self, sentences: Sequence[str], /) -> np.ndarray:
             return np.random.default_rng(0).normal(size=(len(sentences), 3))
 
-    result = stsb.score(Random())
+    result = stsb.score(Random())[0]
     assert isinstance(result, GeometryResult)
     assert (result.data, result.positive) == ("stsb:dev", "score of 4 or more")
     assert result.sentences == len({*pairs.sentence1, *pairs.sentence2})

@@ -55,7 +55,7 @@ def test_the_measures_are_those_of_trec_eval(monkeypatch: pytest.MonkeyPatch) ->
     ]
     task = RetrievalTask("retrieval:x", [f"q {1000 + i}" for i in range(40)], [f"d {i}" for i in range(300)], grades)
     monkeypatch.setattr(module, "PRODUCTS", 1000)  # blocks of three queries
-    _, measured = task.score_rows(Numbers())
+    _, measured = task.score(Numbers())
     queries, documents = Numbers().encode(task.queries), Numbers().encode(task.documents)
     run = {f"{q}": dict(zip(ids, row.tolist(), strict=True)) for q, row in enumerate(queries @ documents.T)}
     judged = {f"{q}": {ids[n]: grade for n, grade in of.items()} for q, of in enumerate(grades)}

@@ -7,16 +7,16 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from isotune.evaluation import GROUPS, classifiers, evaluation_of, load_tasks
-from isotune.evaluation.classifiers import ClassifierResult, LabelledFeatures, Logistic, SentEval
+from isotune.evaluation.classifiers import ClassifierResult, Logistic, Rows, SentEval
 from isotune.evaluation.transfer import TransferTask
 from tests.reference import senteval as reference
 
 
-def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> LabelledFeatures:
+def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> Rows:
     generator = torch.Generator().manual_seed(seed)
     y = torch.randint(classes, (count,), generator=generator)
     x = torch.randn(count, features, generator=generator) + torch.nn.functional.one_hot(y, features)
-    return LabelledFeatures(x.double(), y.numpy())
+    return x.double(), y.numpy()
 
 
 @pytest.mark.parametrize(("hidden", "seed"), [(0, 1111), (4, 7)])
@@ -26,7 +26,7 @@ def test_without_a_split_the_folds_are_sentevals_nested_ones(
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train = labelled(75)
     outcome = SentEval(hidden, seed)({"train": train})
-    predictions, decays = reference.by_folds(train.features, torch.from_numpy(train.targets), 3, hidden, 3, seed)
+    predictions, decays = reference.by_folds(train[0], torch.from_numpy(train[1]), 3, hidden, 3, seed)
     assert outcome.predictions.tolist() == predictions
     assert outcome.regularisation == tuple(decays)
     assert outcome.protocol == "weight decay chosen by 3 folds, tested by 3 folds around these"
@@ -37,10 +37,10 @@ def test_with_test_rows_the_folds_are_sentevals(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train, test = labelled(75), labelled(20, seed=1)
     outcome = SentEval(seed=seed)({"train": train, "test": test})
-    x, y = train.features, torch.from_numpy(train.targets)
+    x, y = train[0], torch.from_numpy(train[1])
     decay = reference.best_by_folds(x, y, 3, 0, 3, seed, shuffled=seed)
     model, _ = reference.fit(x, y, decay, 3, 0, seed=seed)
-    assert outcome.predictions.tolist() == model(test.features).argmax(1).tolist()
+    assert outcome.predictions.tolist() == model(test[0]).argmax(1).tolist()
     assert outcome.regularisation == (decay,)
     assert outcome.protocol == "weight decay chosen by 3 folds, tested on test"
 
@@ -57,12 +57,12 @@ def test_the_seed_is_that_of_sentevals_classifier_alone() -> None:
 def test_with_dev_rows_senteval_chooses_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"train": labelled(75), "dev": labelled(30, seed=1), "test": labelled(20, seed=2)}
     outcome = SentEval()(parts)
-    x, y = parts["train"].features, torch.from_numpy(parts["train"].targets)
-    dev = parts["dev"].features, torch.from_numpy(parts["dev"].targets)
+    x, y = parts["train"][0], torch.from_numpy(parts["train"][1])
+    dev = parts["dev"][0], torch.from_numpy(parts["dev"][1])
     fits = [reference.fit(x, y, decay, 3, 0, dev) for decay in reference.DECAYS]
     decay = reference.chosen([accuracy for _, accuracy in fits])
     model, accuracy = fits[reference.DECAYS.index(decay)]
-    assert outcome.predictions.tolist() == model(parts["test"].features).argmax(1).tolist()
+    assert outcome.predictions.tolist() == model(parts["test"][0]).argmax(1).tolist()
     assert outcome.regularisation == (decay,)
     assert outcome.dev_accuracy == pytest.approx(accuracy, abs=1e-4)  # in per cent with two decimals
 
@@ -70,20 +70,20 @@ def test_with_dev_rows_senteval_chooses_by_them(monkeypatch: pytest.MonkeyPatch)
 def test_the_fast_default_is_a_logistic_regression_on_standardised_features() -> None:
     train, test = labelled(80), labelled(30, seed=1)
     outcome = Logistic(c=0.5)({"train": train, "dev": labelled(9), "test": test})
-    x, held = train.features.numpy(), test.features.numpy()
+    x, held = train[0].numpy(), test[0].numpy()
     mean, deviation = x.mean(0), x.std(0)
-    model = LogisticRegression(C=0.5, max_iter=1000).fit((x - mean) / deviation, train.targets)
+    model = LogisticRegression(C=0.5, max_iter=1000).fit((x - mean) / deviation, train[1])
     assert outcome.predictions.tolist() == model.predict((held - mean) / deviation).tolist()
     assert (outcome.dev_accuracy, outcome.regularisation) == (None, (0.5,))
 
 
 def test_no_row_is_tested_by_a_classifier_that_has_seen_it() -> None:
-    noise = labelled(60)._replace(targets=np.random.default_rng(0).integers(0, 2, 60))
-    wide = noise._replace(features=torch.randn(60, 200))  # enough features to learn every row by heart
+    noise = np.random.default_rng(0).integers(0, 2, 60)
+    wide = torch.randn(60, 200), noise  # enough features to learn every row by heart
     seen = Logistic(c=100)({"train": wide, "test": wide}).predictions
     unseen = Logistic(c=100)({"train": wide}).predictions
-    assert (seen == noise.targets).mean() == 1
-    assert (unseen == noise.targets).mean() < 0.7
+    assert (seen == noise).mean() == 1
+    assert (unseen == noise).mean() < 0.7
 
 
 class Keeper:
@@ -91,10 +91,10 @@ class Keeper:
 
     title = "constant"
 
-    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
+    def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         self.parts = parts
         last = list(parts.values())[-1]
-        return ClassifierResult(np.ones(len(last.targets), np.int64), "none", None, (1.0,))
+        return ClassifierResult(np.ones(len(last[1]), np.int64), "none", None, (1.0,))
 
 
 class Letters:
@@ -112,9 +112,9 @@ def test_the_features_of_a_pair() -> None:
     classifier, encoder = Keeper(), Letters()
     train = ([("aaa", "b"), ("a", "b")], np.array([0, 1]))
     test = ([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
-    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)
-    assert classifier.parts["train"].features.tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
-    assert classifier.parts["test"].features.dtype == torch.float32
+    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)[0]
+    assert classifier.parts["train"][0].tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
+    assert classifier.parts["test"][0].dtype == torch.float32
     assert result.rows == 3
     assert result.accuracy == pytest.approx(2 / 3)
     assert result.f1 == pytest.approx(0.8)
@@ -138,7 +138,7 @@ def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:
 
     first, *others = GROUPS["transfer"]
     tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]
-    results = [each.score(Letters()) for each in tasks]
+    results = [each.score(Letters())[0] for each in tasks]
     evaluated = evaluation_of(results, "letters")
     assert evaluated.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
     assert "transfer" not in evaluation_of(results[1:], "letters").scores()

@@ -13,7 +13,6 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -35,61 +34,62 @@ def cache_folder(source: str) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "isotune")
 
 
-@dataclass(frozen=True)
-class TextCache:
-    """The texts that were made from texts under one set of settings."""
+def derived_texts(
+    path: Path | None,
+    settings: Mapping[str, object],
+    texts: Iterable[str],
+    make: Callable[[list[str]], list[str]],
+    batch_size: int,
+) -> Iterator[tuple[str, str]]:
+    """Yields each text with the text made from it; `make` gets the new ones of `batch_size` texts, each once.
 
-    path: Path | None  # the file, made if it does not exist; with None, results last for one call only
-    settings: Mapping[str, object]  # everything besides the text that the result depends on, as JSON can write it
+    The cache is the file at `path`, made if it does not exist; without a path, results last for this call only. The
+    settings are everything besides the text that the result depends on, as JSON can write it.
+    """
+    texts, prefix = iter(texts), json.dumps(dict(settings), sort_keys=True)
+    with _errors(path):
+        if path:
+            make_folder(path.parent)
+        # "" is a nameless file, gone when it is closed.
+        connection = sqlite3.connect(path or "", timeout=LONGEST_WRITE)
+    with closing(connection) as cache:
+        with _errors(path):
+            cache.execute(_TABLE)
+        while batch := list(islice(texts, batch_size)):
+            keys = {text: hashlib.sha256(f"{prefix}\0{text}".encode()).digest() for text in batch}
+            with _errors(path):
+                known = _read(cache, keys)
+            if missing := [text for text in keys if text not in known]:
+                made = zip(missing, make(missing), strict=True)
+                entries = [(keys[text], derived, _checksum(keys[text], derived)) for text, derived in made]
+                with _errors(path):
+                    with cache:  # one transaction
+                        cache.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", entries)
+                    known = _read(cache, keys)  # another process may have been first
+                    if known.keys() != keys.keys():
+                        raise sqlite3.DatabaseError("what is written into it can't be read")
+            yield from ((text, known[text]) for text in batch)
 
-    def get_or_make(
-        self, texts: Iterable[str], make: Callable[[list[str]], list[str]], batch_size: int
-    ) -> Iterator[tuple[str, str]]:
-        """Yields each text with the text made from it; `make` gets the new ones of `batch_size` texts, each once."""
-        texts, settings = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
-        with self._errors():
-            if self.path:
-                make_folder(self.path.parent)
-            # "" is a nameless file, gone when it is closed.
-            connection = sqlite3.connect(self.path or "", timeout=LONGEST_WRITE)
-        with closing(connection) as cache:
-            with self._errors():
-                cache.execute(_TABLE)
-            while batch := list(islice(texts, batch_size)):
-                keys = {text: hashlib.sha256(f"{settings}\0{text}".encode()).digest() for text in batch}
-                known = self._read(cache, keys)
-                if missing := [text for text in keys if text not in known]:
-                    self._write(cache, [keys[text] for text in missing], make(missing))
-                    known = self._read(cache, keys)  # another process may have been first
-                    with self._errors():
-                        if known.keys() != keys.keys():
-                            raise sqlite3.DatabaseError("what is written into it can't be read")
-                yield from ((text, known[text]) for text in batch)
 
-    def _read(self, cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str]:
-        known = {}
-        with self._errors():
-            for text, key in keys.items():
-                for derived, checksum in cache.execute("SELECT derived, crc32 FROM texts WHERE key = ?", [key]):
-                    if checksum != _checksum(key, derived):
-                        raise sqlite3.DatabaseError("the checksum of an entry is wrong")
-                    known[text] = derived
-        return known
+def _read(cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str]:
+    known = {}
+    for text, key in keys.items():
+        for derived, checksum in cache.execute("SELECT derived, crc32 FROM texts WHERE key = ?", [key]):
+            if checksum != _checksum(key, derived):
+                raise sqlite3.DatabaseError("the checksum of an entry is wrong")
+            known[text] = derived
+    return known
 
-    def _write(self, cache: sqlite3.Connection, keys: Iterable[bytes], derived: Iterable[str]) -> None:
-        entries = [(key, text, _checksum(key, text)) for key, text in zip(keys, derived, strict=True)]
-        with self._errors(), cache:  # one transaction
-            cache.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", entries)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.OperationalError, OSError) as error:  # locked, full, not writable
-            raise InputError(f"{self.path}: the cache of derived texts can't be used ({error})") from error
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged name of a table
-            message = f"the cache of derived texts is damaged ({error}); remove it to make them again"
-            raise InputError(f"{self.path}: {message}") from error
+@contextmanager
+def _errors(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:  # locked, full, not writable
+        raise InputError(f"{path}: the cache of derived texts can't be used ({error})") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged name of a table
+        message = f"the cache of derived texts is damaged ({error}); remove it to make them again"
+        raise InputError(f"{path}: {message}") from error
 
 
 def _checksum(key: bytes, derived: str) -> int:

@@ -94,8 +94,7 @@ def _open(name: str, split: str, gold: str) -> Opened:
         count = facts.row_count
     if gold and dataset.gold_of:
         source = replace(source, records=_with_gold(source.records, dataset.gold_of, gold))
-    records = _counted(source, f"{name}:{split}", gold, facts.gold_count if gold else count)
-    return Opened(source.place, _uniform(records, dataset), source.commits)
+    return replace(source, records=_uniform(source, dataset, split, gold, facts.gold_count if gold else count))
 
 
 def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
@@ -106,15 +105,21 @@ def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
             yield number, record
 
 
-def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
-    """The records, or those with a value in `gold`; raises after the last one if they are not as many as expected."""
+def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: int) -> Records:
+    """The records, or those with a value in `gold`; raises at the end if they are not as many as expected."""
     count = 0
     for number, record in source.records:
-        if not gold or record.get(gold) != "":
-            count += 1
-            yield number, record
+        if gold and record.get(gold) == "":
+            continue
+        count += 1
+        if dataset.blank and not str(record["sentence"]).strip():
+            record = {**record, "sentence": dataset.blank}
+        if "label" in record and (label := dataset.labels.get(str(record["label"]))):
+            record = {**record, "label": label}
+        yield number, record
     if expected not in (count, -1):
-        raise InputError(f"{source.place}: {count:,} rows of {title}, not {expected:,}: it is not the published data")
+        rows = f"{count:,} rows of {dataset.name}:{split}"
+        raise InputError(f"{source.place}: {rows}, not {expected:,}: it is not the published data")
 
 
 def _with_gold(records: Records, name: str, gold: str) -> Records:
@@ -131,15 +136,6 @@ def _with_gold(records: Records, name: str, gold: str) -> Records:
 
 def _pair(record: Record) -> tuple[bytes, bytes]:
     return normalized(str(record["sentence1"])), normalized(str(record["sentence2"]))
-
-
-def _uniform(records: Records, dataset: Dataset) -> Records:
-    for number, record in records:
-        if dataset.blank and not str(record["sentence"]).strip():
-            record = {**record, "sentence": dataset.blank}
-        if "label" in record and (label := dataset.labels.get(str(record["label"]))):
-            record = {**record, "label": label}
-        yield number, record
 
 
 def _read_checked(path: Path, split: Split) -> Records:

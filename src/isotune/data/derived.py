@@ -59,11 +59,6 @@ class RowQuery(Generic[R]):
     # language inference, the entailed pairs are taken.
     positive: str = ""
 
-    @property
-    def labelled(self) -> bool:
-        """Whether a record's label, if there is one, is read as the name of a class."""
-        return self.row_type not in (Sentence, ScoredPair, NeighbourPair) and self.min_score is None
-
 
 def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
     """Makes the rows that records hold, or that can be made of the rows that they hold; the first record decides."""

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records, has_rows
 from isotune.data.derived import RowQuery
-from isotune.data.hub import HubSource, ask_commit, fetch_folder, hub_errors
+from isotune.data.hub import HUB, HubSource, ask_commit, fetch_folder, hub_errors
 from isotune.data.published import fetch_web, web_address
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
@@ -74,7 +74,7 @@ def _fetch_hub(source: HubSource) -> None:
     if not (folder / commit).exists():
         make_folder(folder)
         with TemporaryDirectory(dir=folder.parent) as scratch:
-            splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
+            splits = load_dataset(HUB + source.repository, source.config or None, revision=commit, cache_dir=scratch)
             with written(folder / commit, new=True) as part:
                 splits.save_to_disk(part)
     for other in folder.iterdir():

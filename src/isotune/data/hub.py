@@ -17,6 +17,7 @@ from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, require_extra, unknown
 
+HUB = "hf://datasets/"  # before a repository, which `datasets` could take for a local folder
 WAIT = 10  # seconds for the first answer of the hub, or of another server
 
 _FORM = re.compile(r"([^/@]+(?:/[^/@]+)?+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.+))?")
@@ -41,11 +42,6 @@ class HubSource:
         config, file = ("", name) if is_file else (name, "")
         return cls(repository, revision, config, file)
 
-    @property
-    def address(self) -> str:
-        """The repository as `datasets` takes it; a name without hf:// could be a local folder."""
-        return f"hf://datasets/{self.repository}"
-
     def __str__(self) -> str:
         name = self.file or self.config
         return f"hub:{self.repository}{self.revision and f'@{self.revision}'}{name and f'/{name}'}"
@@ -60,7 +56,7 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     `split` is the hub's name of a split, "train" if empty, or the part of a file with a layout (`LAYOUTS`). With
     `labelled`, class labels are given by their names, and rows without one (-1) are left out; else they are numbers.
     """
-    from huggingface_hub import constants
+    from huggingface_hub import constants, hf_hub_download
 
     fetched = find_fetched(source) if fetched_first or constants.HF_HUB_OFFLINE else None
     with hub_errors(source, split):
@@ -69,8 +65,6 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     def records() -> Records:
         with hub_errors(source, split):
             if source.file:
-                from huggingface_hub import hf_hub_download
-
                 path = Path(hf_hub_download(source.repository, source.file, repo_type="dataset", revision=commit))
                 if layout:
                     yield from read_layout(layout, path, split)
@@ -82,10 +76,11 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
             else:
                 import datasets
 
+                repository = HUB + source.repository
                 splits = (
                     datasets.load_from_disk(str(fetch_folder(source) / fetched))
                     if fetched
-                    else datasets.load_dataset(source.address, source.config or None, revision=commit, streaming=True)
+                    else datasets.load_dataset(repository, source.config or None, revision=commit, streaming=True)
                 )
                 yield from _read_split(source, split, splits, labelled)
 
@@ -97,25 +92,20 @@ def hub_errors(source: HubSource, split: str = "") -> Iterator[None]:
     """Turns what the libraries raise about a source, or that `datasets` is missing, into an InputError of one line."""
     require_extra("hub", "datasets")
     from datasets.exceptions import DatasetNotFoundError
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        RemoteEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors
 
     page = f"https://huggingface.co/datasets/{source.repository}"
     try:
         yield
     except InputError:
         raise
-    except (GatedRepoError, DatasetNotFoundError) as error:  # `datasets` says "not found" of a gated one, too
+    except (errors.GatedRepoError, DatasetNotFoundError) as error:  # `datasets` says "not found" of a gated one, too
         raise InputError(f"{source}: it is gated: ask for access on {page}, then use 'hf auth login'") from error
-    except RepositoryNotFoundError as error:
+    except errors.RepositoryNotFoundError as error:
         raise InputError(
             f"{source}: no such dataset on the Hugging Face hub; log in with 'hf auth login' if it is private"
         ) from error
-    except (RevisionNotFoundError, RemoteEntryNotFoundError) as error:
+    except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
         raise InputError(f"{source}: the repository has no such revision or file; see {page}/tree/main") from error
     except Exception as error:  # libraries below raise errors of many classes
         reason = " ".join(str(error).splitlines()[:2]) or type(error).__name__

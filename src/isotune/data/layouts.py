@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import MappingProxyType
 from typing import Self
 
 from isotune.data.records import LONGEST_LINE, decoded_lines, opened
@@ -93,17 +92,8 @@ def _cs224n(path: Path, _: str) -> Records:
             yield number, {names.get(column, column): text for column, text in record.items() if column}
 
 
-LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = MappingProxyType(
-    {
-        "sts": _sts,
-        "stsb": _stsb,
-        "table": _table,
-        "polarity": _polarity,
-        "sst": _sst,
-        "trec": _trec,
-        "cs224n": _cs224n,
-    }
-)
+_FUNCTIONS = (_sts, _stsb, _table, _polarity, _sst, _trec, _cs224n)
+LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = {read.__name__[1:]: read for read in _FUNCTIONS}
 
 
 def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:

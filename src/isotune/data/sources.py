@@ -20,7 +20,7 @@ from isotune.data.datasets import dataset_records
 from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
 from isotune.data.records import Opened, format_of, read_file, read_text
-from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, to_rows
+from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, Sentence, to_rows
 from isotune.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
         return [Opened("<stdin>", of_text(read_text(sys.stdin.buffer, "<stdin>")))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
-        return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
+        # Whether a record's label, if there is one, is read as the name of a class.
+        labelled = query.row_type not in (Sentence, ScoredPair, NeighbourPair) and query.min_score is None
+        return [replace(open_hub(HubSource.parse(dataset), split, labelled=labelled), place=str(source))]
     opened = [(path, read_file(path)) for path in files_of(source)]
     return [Opened(str(path), of_text(file) if format_of(path) is read_text else file) for path, file in opened]
 
@@ -155,20 +157,14 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
         records = list(file.records)
         pairs += to_rows(file.place, records, ScoredPair, columns)
         subsets += [str(record.get("subset", name)) for _, record in records]
-    scores = np.array([pair.score for pair in pairs], dtype=np.float64)
+    sentence1, sentence2, gold = map(list, zip(*pairs, strict=True))
+    scores = np.array(gold, np.float64)
     lowest, highest = DATASETS[name].scores if is_known else (-np.inf, np.inf)
     if not ((lowest <= scores) & (scores <= highest)).all():
         raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
     if len(set(scores)) < 2:
         raise InputError(f"{source}: the scores have no variance, so that a correlation is undefined")
-    return ScoredPairs(
-        name=name,
-        split=split,
-        sentence1=[pair.sentence1 for pair in pairs],
-        sentence2=[pair.sentence2 for pair in pairs],
-        scores=scores,
-        subsets=subsets,
-    )
+    return ScoredPairs(name, split, sentence1, sentence2, scores, subsets)
 
 
 def _name_and_split(source: Source) -> tuple[str, str]:

@@ -92,13 +92,17 @@ class TokenStore:
         has_targets = len(row_type._fields) > width
         numbers = {label: number for number, label in enumerate(classes)}
         targets: array[Any] = array("f" if "score" in row_type._fields else "q")
-        digests, firsts = _Digests(), array("i")
+        sha256, of_texts, firsts = hashlib.sha256(), array("Q"), array("i")
         with TemporaryFile(dir=folder) as id_file, TemporaryFile(dir=folder) as text_file:
             ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)
             for chunk in blocks(rows, CHUNK_ROWS, lambda row: row):
                 for row in chunk:
-                    digests.add(row, width)
+                    digests = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in row[:width]]
+                    sha256.update(b"".join(digests))
+                    # A method may put a text twice in a row; that is no repeat.
+                    of_texts.extend(int.from_bytes(digest, "little") for digest in dict.fromkeys(digests))
                     if has_targets:
+                        sha256.update(str(row[width]).encode())
                         targets.append(_target(row, numbers, len(targets) + 1))
                 texts = [[str(row[field]) for row in chunk] for field in range(width)]
                 tokenized = tokenize(texts)
@@ -114,7 +118,14 @@ class TokenStore:
             return cls(
                 columns=columns,
                 max_length=max_length,
-                fingerprint=digests.fingerprint(stored, columns, max_length),
+                fingerprint=Fingerprint(
+                    rows=len(stored.lengths) // columns,
+                    sentences=len(of_texts),
+                    distinct=len(np.unique(np.frombuffer(of_texts, dtype=np.uint64))),
+                    tokens=int(stored.offsets[-1]),
+                    cut=int(np.sum(stored.lengths >= max_length)),
+                    sha256=sha256.hexdigest(),
+                ),
                 targets=torch.from_numpy(np.array(targets)) if targets else None,
                 _ids=stored,
                 _firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
@@ -177,30 +188,6 @@ def _target(row: Row, classes: Mapping[str, int], number: int) -> float:
     if value not in classes:
         raise InputError(f"row {number:,} ({row[0]!r:.60}): {unknown('label', value, classes)}")
     return classes[value]
-
-
-class _Digests:
-    def __init__(self) -> None:
-        self._sha256 = hashlib.sha256()
-        self._texts = array("Q")
-
-    def add(self, row: Row, width: int) -> None:
-        digests = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in row[:width]]
-        self._sha256.update(b"".join(digests))
-        # A method may put a text twice in a row; that is no repeat.
-        self._texts.extend(int.from_bytes(digest, "little") for digest in dict.fromkeys(digests))
-        if len(row) > width:
-            self._sha256.update(str(row[width]).encode())
-
-    def fingerprint(self, ids: _Flat, columns: int, max_length: int) -> Fingerprint:
-        return Fingerprint(
-            rows=len(ids.lengths) // columns,
-            sentences=len(self._texts),
-            distinct=len(np.unique(np.frombuffer(self._texts, dtype=np.uint64))),
-            tokens=int(ids.offsets[-1]),
-            cut=int(np.sum(ids.lengths >= max_length)),
-            sha256=self._sha256.hexdigest(),
-        )
 
 
 class _Flat(NamedTuple):

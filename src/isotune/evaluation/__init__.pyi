@@ -32,6 +32,7 @@ from .tasks import Task as Task
 from .tasks import load_dev as load_dev
 from .tasks import load_tasks as load_tasks
 from .tasks import named_tasks as named_tasks
+from .tasks import resampled as resampled
 from .tasks import source_of as source_of
 from .tasks import task_title as task_title
 from .tasks import with_whole_path as with_whole_path

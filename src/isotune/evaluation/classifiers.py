@@ -19,11 +19,8 @@ FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
 
 
-class LabelledFeatures(NamedTuple):
-    """The rows of one part of a task."""
-
-    features: Tensor  # [N, d] float32
-    targets: Integers  # [N] class numbers, from 0
+Rows: TypeAlias = tuple[Tensor, Integers]
+"""The N rows of a part of a task: their features [N, d] float32, and their class numbers [N], from 0."""
 
 
 class ClassifierResult(NamedTuple):
@@ -46,7 +43,7 @@ class Logistic:
         """The classifier and its regularisation."""
         return f"logistic regression, standardised features, C = {self.c:g}"
 
-    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
+    def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Trains on train and tests on test, or by folds if there is no test; a part dev is ignored."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_predict
@@ -54,9 +51,9 @@ class Logistic:
         from sklearn.preprocessing import StandardScaler
 
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
-        x, y = parts["train"].features.cpu().numpy(), parts["train"].targets
+        x, y = parts["train"][0].cpu().numpy(), parts["train"][1]
         if "test" in parts:
-            predictions = classifier.fit(x, y).predict(parts["test"].features.cpu().numpy())
+            predictions = classifier.fit(x, y).predict(parts["test"][0].cpu().numpy())
             protocol = "trained on train, tested on test"
         else:
             predictions = cross_val_predict(classifier, x, y, cv=_folds(y))
@@ -85,12 +82,11 @@ class SentEval:
         seed = f", seed {self.seed}" if self.seed != SEED else ""
         return f"SentEval's classifier, {self.hidden or 'no'} hidden units{seed}"
 
-    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
+    def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Train, choose and test on the device of the features."""
-        x = torch.cat([part.features for part in parts.values()])  # [N, d]
-        y = np.concatenate([part.targets for part in parts.values()])  # [N]
-        ends = np.cumsum([len(part.targets) for part in parts.values()])
-        rows = dict(zip(parts, np.split(np.arange(len(y)), ends[:-1]), strict=True))
+        features, targets = zip(*parts.values(), strict=True)
+        x, y = torch.cat(features), np.concatenate(targets)  # [N, d], [N]
+        rows = dict(zip(parts, np.split(np.arange(len(y)), np.cumsum([*map(len, targets)])[:-1]), strict=True))
         if "dev" in rows:
             return self._by_dev(x, y, **rows)
         return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))

@@ -30,7 +30,7 @@ from isotune.evaluation.results import (
     TransferResult,
     check_way,
 )
-from isotune.evaluation.tasks import GROUPS, RowTask, Task, load_tasks
+from isotune.evaluation.tasks import GROUPS, RowTask, Task, load_tasks, resampled
 from isotune.evaluation.vectors import Floats, SentenceEncoder
 
 
@@ -57,7 +57,7 @@ def evaluate(
     """
     name = name or (str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__)
     loaded_tasks, loaded = load_tasks(tasks), _loaded(encoder)
-    return evaluation_of([task.score(loaded) for task in loaded_tasks], name)
+    return evaluation_of([task.score(loaded)[0] for task in loaded_tasks], name)
 
 
 def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
@@ -123,12 +123,10 @@ def measure(
     results: list[TaskResult] = []
     samples: dict[str, Floats] = {}
     for place, task in enumerate(tasks):
+        result, values = task.score(encoder)
+        results.append(result)
         if isinstance(task, RowTask):
-            result, values = task.score_rows(encoder)
-            results.append(result)
-            samples |= task.resampled(values, aggregation, metric, seed=place)
-        else:
-            results.append(task.score(encoder))
+            samples |= resampled(task, values, aggregation, metric, seed=place)
     for group, members in GROUPS.items():
         if samples.keys() >= set(members):
             samples[group] = np.mean([samples[member] for member in members], axis=0)

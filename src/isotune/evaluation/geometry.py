@@ -7,6 +7,7 @@ they go over all vectors, or all pairs of vectors, in blocks, so the memory they
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch.nn.functional import normalize
 from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_float64_device
+from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
 ROWS = 1024  # vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches
 
@@ -104,23 +105,18 @@ class GeometryTask:
     positive: str  # what makes a pair positive, in words
 
     def __post_init__(self) -> None:
-        if len(self.sentences) < 2:
+        if len(set(chain(*self.pairs))) < 2:
             raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
         if not self.positives:
             raise InputError(f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs")
 
-    @property
-    def sentences(self) -> list[str]:
-        """The distinct sentences of all pairs."""
-        return list(dict.fromkeys(sentence for pair in self.pairs for sentence in pair))
-
-    def score(self, encoder: SentenceEncoder) -> GeometryResult:
+    def score(self, encoder: SentenceEncoder) -> tuple[GeometryResult, Floats]:
         """Computes every measure on the encoder's vectors."""
-        sentences = self.sentences
+        sentences = list(dict.fromkeys(chain(*self.pairs)))
         place = {sentence: i for i, sentence in enumerate(sentences)}
         vectors = to_float64_device(sentence_vectors(encoder.encode, sentences, self.name), encoder)  # [N, d]
         first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
-        return GeometryResult(
+        result = GeometryResult(
             name=self.name,
             data=self.data,
             sentences=len(vectors),
@@ -133,6 +129,7 @@ class GeometryTask:
             isotropy=isotropy(vectors),
             effective_rank=effective_rank(vectors),
         )
+        return result, NO_ROWS
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:

@@ -269,15 +269,10 @@ class RunEvaluation(Result):
         return {key: content[key] for key in content if key != "verdict"} if isinstance(content, dict) else content
 
     @property
-    def _judged(self) -> Sequence[Difference]:
+    def _judged(self) -> Sequence[Difference]:  # of averages, or else of tasks
         tasks = {task.name for task in self.after.tasks}  # of several scores of a task, the first
         of_tasks = [each for each in self.differences if each.score in tasks]
         return [each for each in self.differences if each.score in self.after.averages] or of_tasks
-
-    @property
-    def worse(self) -> list[Difference]:
-        """The averages, or else the tasks, on which the encoder kept is worse than the start by more than chance."""
-        return [each for each in self._judged if each.difference < 0 and not each.tied]
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -295,9 +290,8 @@ class RunEvaluation(Result):
             return Verdict(word="KEEP", why="the labelled dev rows are predicted no better")
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
-        if self.worse:
-            names = ", ".join(each.score for each in self.worse)
-            return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
+        if worse := [each.score for each in self._judged if each.difference < 0 and not each.tied]:
+            return Verdict(word="KEEP", why=f"it is worse by more than chance on {', '.join(worse)}")
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
         own = [each for each in self.differences if each.score in self.own_tasks]

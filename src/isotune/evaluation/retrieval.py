@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from isotune.data import DATASETS, Pair, ScoredPairs, read
 from isotune.data.records import read_file
 from isotune.errors import InputError, unknown
-from isotune.evaluation.intervals import resampled_means
-from isotune.evaluation.results import RANKING_MEASURES, Aggregation, Metric, RetrievalResult, ranking_scores
+from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, nearest, sentence_vectors, unit_length
 
 DEPTH = 100  # ranks that are looked at
@@ -49,12 +48,8 @@ class RetrievalTask:
         queries, documents, grades = map(list, zip(*judged, strict=True))
         return ScoredPairs(self.name, "", queries, documents, np.array(grades, np.float64), [self.name] * len(judged))
 
-    def score(self, encoder: SentenceEncoder) -> RetrievalResult:
-        """Ranks the documents for each query by the encoder's cosines."""
-        return self.score_rows(encoder)[0]
-
-    def score_rows(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
-        """The result, and the measures of each query, [N, measures]."""
+    def score(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
+        """Ranks the documents for each query by the encoder's cosines; the values are the measures, [N, measures]."""
         queries, documents = map(unit_length, self._vectors(encoder))
         _, ranked = nearest(queries, documents, DEPTH)
         measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
@@ -70,12 +65,6 @@ class RetrievalTask:
             both = sentence_vectors(encoder.encode, [*self.queries, *self.documents], self.name)
             asked, found = np.split(both, [len(self.queries)])
         return [vectors.astype(np.float32) for vectors in (asked, found)]
-
-    def resampled(
-        self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
-    ) -> dict[str, Floats]:
-        """The scores [resamples] on samples of the queries, from the measures that `score_rows` gives."""
-        return dict(zip(ranking_scores(self.name), resampled_means(values, seed).T, strict=True))
 
 
 def _measured(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[float]:

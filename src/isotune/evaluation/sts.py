@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
-from isotune.evaluation.intervals import resampled_correlations
-from isotune.evaluation.results import Aggregates, Aggregation, Metric, STSResult, SubsetResult
+from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
 
@@ -33,20 +32,10 @@ class STSTask:
         """The name of the pairs."""
         return self.pairs.name
 
-    def score(self, encoder: SentenceEncoder) -> STSResult:
-        """Correlates the encoder's cosines with the gold scores; raises errors as `cosine_similarities` and `score`."""
-        return self.score_rows(encoder)[0]
-
-    def score_rows(self, encoder: SentenceEncoder) -> tuple[STSResult, Floats]:
-        """The result, and the cosine of each pair, [N]."""
+    def score(self, encoder: SentenceEncoder) -> tuple[STSResult, Floats]:
+        """Correlates the pairs' cosines [N] with the gold scores; raises as `cosine_similarities` and `score` do."""
         cosines = cosine_similarities(encoder, self.pairs)
         return score(self.pairs, cosines), cosines
-
-    def resampled(
-        self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
-    ) -> dict[str, Floats]:
-        """The score [resamples] on samples of the pairs, from the cosines that `score_rows` gives."""
-        return {self.name: resampled_correlations(self.pairs, values, aggregation, metric, seed=seed)}
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:

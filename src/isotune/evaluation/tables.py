@@ -1,7 +1,6 @@
 """Tables that compare encoders: one for each kind of task and each group of tasks that has an average."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -42,14 +41,18 @@ def comparison_tables(
     `names` are those of encoders in the table, where these are not their names.
     """
     rows = [(names.get(each.encoder, each.encoder), each.scores(aggregation, metric)) for each in evaluations]
-    columns: dict[_Heading, dict[str, str]] = {}  # for each table, {key of the scores: the column's header}
+    # For each table, by its title, its tasks' group and whether it prints values x 100 of which higher ones are better:
+    columns: dict[tuple[str, str, bool], dict[str, str]] = {}  # {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
-        headers = columns.setdefault(_heading(task, aggregation, metric), {})
+        own = "sts" if isinstance(task, STSResult) else ""
+        group = next((group for group, names in GROUPS.items() if task.name in names), own)
+        table = _title(task, aggregation, metric), group, not isinstance(task, GeometryResult)
+        headers = columns.setdefault(table, {})
         headers |= {key: _header(key, task) for key in task.scores(aggregation, metric)}
-    for heading, headers in columns.items():
-        if any(heading.group in scores for _, scores in rows):
-            headers[heading.group] = "Average"  # the last column
-    return [_table(heading, headers, rows) for heading, headers in columns.items()]
+    for (_, group, _), headers in columns.items():
+        if any(group in scores for _, scores in rows):
+            headers[group] = "Average"  # the last column
+    return [_table(title, percent, headers, rows) for (title, _, percent), headers in columns.items()]
 
 
 def difference_table(comparison: Comparison, names: Mapping[str, str] = {}) -> Table:
@@ -71,31 +74,21 @@ def difference_table(comparison: Comparison, names: Mapping[str, str] = {}) -> T
     return table
 
 
-class _Heading(NamedTuple):
-    title: str
-    group: str  # of the tasks; empty if they belong to none
-    percent: bool  # whether values are printed x 100, and higher ones are better
-
-
-def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Heading:
-    group = next((group for group, names in GROUPS.items() if task.name in names), "")
+def _title(task: TaskResult, aggregation: Aggregation, metric: Metric) -> str:
     match task:
         case STSResult():
-            title = f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
-            return _Heading(title, group or "sts", percent=True)
+            return f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
         case TransferResult():
-            return _Heading(f"Accuracy x 100, {task.classifier}", group, percent=True)
+            return f"Accuracy x 100, {task.classifier}"
         case GeometryResult():
-            title = (
+            return (
                 f"Geometry of {task.data}: {task.sentences:,} sentences, {task.normalisation}; "
                 f"{task.positives:,} positives, {task.positive}"
             )
-            return _Heading(title, group, percent=False)
         case RetrievalResult():
-            title = f"{task.name} x 100: {task.queries:,} queries, {task.documents:,} documents"
-            return _Heading(title, group, percent=True)
+            return f"{task.name} x 100: {task.queries:,} queries, {task.documents:,} documents"
         case NamedScores():
-            return _Heading(f"{task_title(task.name)}, score x 100", group, percent=True)
+            return f"{task_title(task.name)}, score x 100"
 
 
 def _header(key: str, task: TaskResult) -> str:
@@ -107,16 +100,18 @@ def _header(key: str, task: TaskResult) -> str:
     return task_title(task.name) + (" F1" if key != task.name else "")
 
 
-def _table(heading: _Heading, headers: Mapping[str, str], rows: Sequence[tuple[str, Mapping[str, float]]]) -> Table:
-    table = Table(title=heading.title, min_width=min(len(heading.title), MAX_TITLE_WIDTH))
+def _table(
+    title: str, percent: bool, headers: Mapping[str, str], rows: Sequence[tuple[str, Mapping[str, float]]]
+) -> Table:
+    table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
     table.add_column("Encoder", overflow="fold")
     for header in headers.values():
         table.add_column(Text(header), justify="right")
     printed = []
     for _, scores in rows:
         values = {key: scores[key] for key in headers if key in scores}
-        printed.append({key: f"{100 * v:.2f}" if heading.percent else f"{v:.3f}" for key, v in values.items()})
-    best = {key: max((row[key] for row in printed if key in row), key=float) for key in headers if heading.percent}
+        printed.append({key: f"{100 * v:.2f}" if percent else f"{v:.3f}" for key, v in values.items()})
+    best = {key: max((row[key] for row in printed if key in row), key=float) for key in headers if percent}
     for (encoder, _), row in zip(rows, printed, strict=True):
         cells = [(row.get(key, "-"), row.get(key, "") == best.get(key)) for key in headers]
         table.add_row(Text(encoder), *(Text(value, "bold" if is_best else "") for value, is_best in cells))

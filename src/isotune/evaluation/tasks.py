@@ -13,11 +13,12 @@ from isotune.data import DATASETS, available, read_scored_pairs
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry import load_geometry
-from isotune.evaluation.results import NamedScores, TaskResult
+from isotune.evaluation.intervals import resampled_correlations, resampled_means
+from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskResult, ranking_scores
 from isotune.evaluation.retrieval import RetrievalTask, load_retrieval, place_and_part
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.transfer import TransferTask, load_transfer
-from isotune.evaluation.vectors import SentenceEncoder
+from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder
 from isotune.registry import Registry
 
 GEOMETRY, RETRIEVAL = "geometry", "retrieval"  # the kinds of task that stand before their data: geometry:mine.tsv
@@ -32,14 +33,30 @@ class Task(Protocol):
     def name(self) -> str:
         """The name by which the user asked for the task."""
 
-    def score(self, encoder: SentenceEncoder) -> TaskResult:
-        """Scores the encoder; raises `InputError` if its vectors are not finite, or its space has collapsed."""
+    def score(self, encoder: SentenceEncoder) -> tuple[TaskResult, Floats]:
+        """Scores the encoder; gives the value of each row too, for `resampled`.
+
+        Raises:
+            InputError: the vectors are not finite, or the space has collapsed.
+        """
 
 
 DevTask: TypeAlias = STSTask | RetrievalTask
 """A task over pairs of texts, which can choose a step."""
 RowTask: TypeAlias = DevTask | TransferTask
 """A task whose score is over rows, so that these can be drawn again."""
+
+
+def resampled(
+    task: RowTask, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
+) -> dict[str, Floats]:
+    """A task's scores [resamples] on samples of its rows, from the values of the rows that its `score` gives."""
+    match task:
+        case STSTask():
+            return {task.name: resampled_correlations(task.pairs, values, aggregation, metric, seed=seed)}
+        case RetrievalTask():
+            return dict(zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True))
+    return {task.name: resampled_means(values, seed)}
 
 
 class NamedTask(NamedTuple):
@@ -92,12 +109,12 @@ class FunctionTask:
     name: str
     function: Callable[[SentenceEncoder], float | Mapping[str, float]]
 
-    def score(self, encoder: SentenceEncoder) -> NamedScores:
+    def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
         """Score the encoder; raise `InputError` if a score is not between -1 and 1."""
         name, found = self.name, self.function(encoder)
         values = {f"{name}-{key}": x for key, x in found.items()} if isinstance(found, Mapping) else {name: found}
         try:
-            return NamedScores(name=name, values=values)
+            return NamedScores(name=name, values=values), NO_ROWS
         except ValidationError as error:
             raise invalid(f"task {name}", error) from error
 

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
-from isotune.evaluation.classifiers import Classifier, LabelledFeatures, SentEval
-from isotune.evaluation.intervals import resampled_means
+from isotune.evaluation.classifiers import Classifier, SentEval
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
-from isotune.evaluation.results import Aggregation, Metric, TransferResult
+from isotune.evaluation.results import TransferResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
 
@@ -35,20 +34,14 @@ class TransferTask:
         classifier = self.classifier
         return replace(self, classifier=replace(classifier, seed=seed)) if isinstance(classifier, SentEval) else self
 
-    def score(self, encoder: SentenceEncoder) -> TransferResult:
-        """Trains the classifier on the encoder's vectors and returns its accuracy."""
-        return self.score_rows(encoder)[0]
-
-    def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
-        """The accuracy, and which of the N rows that were tested are classified rightly, [N]."""
+    def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
+        """Trains the classifier on the encoder's vectors; the values say which of the N rows it gets right, [N]."""
         columns = [column for texts, _ in self.parts.values() for column in texts]
         vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
+        parts = self.parts.items()
         result = self.classifier(
-            {
-                name: LabelledFeatures(_features([next(blocks) for _ in texts]), targets)
-                for name, (texts, targets) in self.parts.items()
-            }
+            {name: (_features([next(blocks) for _ in texts]), targets) for name, (texts, targets) in parts}
         )
         _, targets = self.parts["test" if "test" in self.parts else "train"]
         scored = TransferResult(
@@ -62,12 +55,6 @@ class TransferTask:
             regularisation=result.regularisation,
         )
         return scored, (targets == result.predictions).astype(np.float64)
-
-    def resampled(
-        self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
-    ) -> dict[str, Floats]:
-        """The accuracy [resamples] on samples of the rows, from what `score_rows` gives."""
-        return {self.name: resampled_means(values, seed)}
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:

@@ -16,6 +16,7 @@ from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.device import has_float64
 
 Floats = NDArray[np.floating[Any]]
+NO_ROWS: Floats = np.empty(0)  # the values of a task whose score is not over rows
 PRODUCTS = 2**24  # cosines that are held at a time, which take 67 MB; or those of
 QUERIES = 64  # queries, for which a million vectors take 256 MB
 

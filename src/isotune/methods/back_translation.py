@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotune.data.cache import TextCache
+from isotune.data.cache import derived_texts
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import load_errors, load_weights, local_folder, quiet
@@ -58,7 +58,7 @@ class Paraphrased(Method):
 
         path = cache and cache / "back-translation.sqlite"
         say(f"back-translation: by {' and '.join(translate.models)}, kept in {path or 'memory'}")
-        for text, paraphrase in TextCache(path, translate.settings).get_or_make((row[0] for row in rows), make, BATCH):
+        for text, paraphrase in derived_texts(path, translate.settings, (row[0] for row in rows), make, BATCH):
             if paraphrase:
                 yield Pair(text, paraphrase)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotune.data.cache import TextCache
+from isotune.data.cache import derived_texts
 from isotune.data.rows import Row, Sentence, Triplet
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
@@ -71,7 +71,7 @@ class SNCSE(Method):
         def make(texts: list[str]) -> list[str]:
             return [f"{rule}\t{text}" for text, rule in map(negate, self.parser.parse(texts))]
 
-        negations = TextCache(path, {"parser": self.parser.key}).get_or_make((row[0] for row in rows), make, BATCH)
+        negations = derived_texts(path, {"parser": self.parser.key}, (row[0] for row in rows), make, BATCH)
         for sentence, made in negations:
             rule, _, negation = made.partition("\t")
             counts[rule] += 1

@@ -133,10 +133,9 @@ def _scores(evaluation: RunEvaluation) -> Iterator[Change]:
 
 def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for facts in {facts["sha256"]: facts for facts in stages.values() if "sha256" in facts}.values():
-        sources = facts["sources"]
-        licences = dict.fromkeys(licence for source in sources for licence in _data_licences(source))
-        names = ", ".join(map(_public, sources)) or "rows from Python"
-        licence = "; ".join(licences) or UNKNOWN
+        sources = [_told(source) for source in facts["sources"]]
+        names = ", ".join(name for name, _ in sources) or "rows from Python"
+        licence = "; ".join(dict.fromkeys(licence for _, licences in sources for licence in licences)) or UNKNOWN
         yield {"source": names, "rows": facts["rows"], "sha256": facts["sha256"], "licence": licence}
 
 
@@ -151,17 +150,14 @@ def _without_paths(value: Any) -> Any:
     return value
 
 
-def _public(source: str) -> str:
-    return source if source.startswith("hub:") or source.partition(":")[0] in DATASETS else Path(source).name
-
-
-def _data_licences(source: str) -> list[str]:
+def _told(source: str) -> tuple[str, list[str]]:
+    """What a card says of a source: its name, and its licences."""
     name = source.partition(":")[0]
     if name == "hub":
-        return [f"as https://huggingface.co/datasets/{source.split(':')[1]} says"]
+        return source, [f"as https://huggingface.co/datasets/{source.split(':')[1]} says"]
     if name not in DATASETS:
-        return [UNKNOWN]
-    return [DATASETS[member].licence for member in DATASETS[name].union or (name,)]
+        return Path(source).name, [UNKNOWN]
+    return source, [DATASETS[member].licence for member in DATASETS[name].union or (name,)]
 
 
 def _model_licence(model: str) -> str:

@@ -23,12 +23,9 @@ Draw = Callable[[StageRecords, Axes], None]
 
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
     """Draws each stage's dev scores and loss; a dashed line is the score at the start, a ring the step kept."""
-    figures = []
-    for stage in stages:
-        drawn: list[Draw] = [*([_dev_scores] if stage.dev else []), *([_losses] if stage.train else [])]
-        if drawn:
-            figures.append(_stage_figure("learning-curve", stage, len(stages) > 1, drawn))
-    return figures
+    drawn = [[*([_dev_scores] if stage.dev else []), *([_losses] if stage.train else [])] for stage in stages]
+    both = zip(stages, drawn, strict=True)
+    return [_stage_figure("learning-curve", stage, len(stages) > 1, draws) for stage, draws in both if draws]
 
 
 def space_monitor(stages: Sequence[StageRecords]) -> list[str]:

@@ -4,7 +4,7 @@ A run that crashed or was stopped has a report too: only metrics.jsonl is needed
 left out. Paths, names, warnings and settings are escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
-from isotune.report.stages import Change, MetricsRecord, group_by_stage, read_records
+from isotune.report.stages import Change, group_by_stage, read_records
 from isotune.report.templates import template
 from isotune.report.text_changes import CHANGES, NEIGHBOURS, TextChanges
 
@@ -41,6 +41,11 @@ def _render(run: Path) -> str:
     stages = group_by_stage(metrics, [stage.get("method", "") for stage in recipe.get("stages", [])])
     last_step = max((stage.steps[1] for stage in stages), default=0)
     verdict, helped = _verdict(evaluation, last_step)
+    before, after, measures = {}, {}, []
+    if evaluation:
+        before, after = _correlations(evaluation.before), _correlations(evaluation.after)
+        old, new = evaluation.before.scores(), evaluation.after.scores()
+        measures = [Change(task_title(name), old[name], score) for name, score in new.items() if name not in after]
     page = template(
         "report.html.j2",
         x100=lambda value: f"{100 * value:.2f}",
@@ -53,10 +58,10 @@ def _render(run: Path) -> str:
         verdict=verdict,
         helped=helped,
         remarks=_remarks(recipe, data, evaluation),
-        warnings=_warnings(metrics["warning"]),
-        before=_correlations(evaluation.before) if evaluation else {},
-        after=_correlations(evaluation.after) if evaluation else {},
-        measures=_other_changes(evaluation) if evaluation else [],
+        warnings=metrics["warning"],
+        before=before,
+        after=after,
+        measures=measures,
         intervals={task_title(each.score): each.words for each in evaluation.differences} if evaluation else {},
         aggregations=AGGREGATIONS,
         curves=learning_curves(stages),
@@ -68,12 +73,6 @@ def _render(run: Path) -> str:
         neighbours=NEIGHBOURS,
         settings=settings and settings.read_text("utf-8"),
         facts={title: facts for title, facts in (("Data", data), ("Environment", environment)) if facts},
-        overlap=[
-            (stage, task, counts)
-            for stage, facts in data.items()
-            if isinstance(facts, dict)
-            for task, counts in facts.get("overlap", {}).items()
-        ],
         encoder=repr(str(run / "encoder")) if (run / "encoder").exists() else None,
     )
 
@@ -98,12 +97,6 @@ def _remarks(recipe: Mapping[str, Any], data: Mapping[str, Any], evaluation: Run
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
     named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
     return {name: result for name, result in named if isinstance(result, Correlations)}
-
-
-def _other_changes(evaluation: RunEvaluation) -> list[Change]:
-    before, correlations = evaluation.before.scores(), _correlations(evaluation.after)
-    after = {name: score for name, score in evaluation.after.scores().items() if name not in correlations}
-    return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
 HEADLINES = {
@@ -140,13 +133,3 @@ def _advice(evaluation: RunEvaluation) -> str:
     if evaluation.own_tasks:
         return ""
     return "Read the examples below. To measure the encoder, score some pairs with isotune label, and train with --dev."
-
-
-def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
-    steps: dict[str, list[int]] = {}
-    for record in records:
-        steps.setdefault(record["message"], []).append(record["step"])
-    return {
-        message: f"step {at[0]}" if len(at) == 1 else f"{len(at)} times, steps {at[0]} to {at[-1]}"
-        for message, at in steps.items()
-    }

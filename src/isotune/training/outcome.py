@@ -29,6 +29,7 @@ from isotune.evaluation import (
     differences,
     interval,
     measure,
+    resampled,
     sentence_vectors,
 )
 from isotune.evaluation.results import MEASURES, DevGain
@@ -153,7 +154,7 @@ class _Measured(NamedTuple):
 def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> _Measured:
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
-    dev = scored_on.dev.score_rows(encoder) if scored_on.dev else None
+    dev = scored_on.dev.score(encoder) if scored_on.dev else None
     text = (
         sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     )
@@ -162,7 +163,7 @@ def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> _
 
 def _dev_gain(task: DevTask, before: _Measured, after: _Measured) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
-    old, new = (task.resampled(values)[task.name] for _, values in measured)
+    old, new = (resampled(task, values)[task.name] for _, values in measured)
     low, high = interval(new - old)
     scores = [result.scores("all", "spearman")[task.name] for result, _ in measured]
     return DevGain(

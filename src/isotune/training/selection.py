@@ -28,7 +28,7 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError, UselessVectors
-from isotune.evaluation import DevTask, TaskResult, load_dev
+from isotune.evaluation import DevTask, TaskResult, load_dev, resampled
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.vectors import Floats
@@ -103,7 +103,7 @@ def score_task(
 
     def scored() -> tuple[TaskResult, Floats] | InputError:
         try:
-            return task.score_rows(encoder.reading(pooling, encoder.heads))
+            return task.score(encoder.reading(pooling, encoder.heads))
         except InputError as error:
             return error  # which all processes raise
 
@@ -111,8 +111,8 @@ def score_task(
     if isinstance(outcome, InputError):
         raise outcome
     result, values = outcome
-    resampled = task.resampled(values)[task.name] if resamples else None
-    return Score(result.scores("all", "spearman")[task.name], task.measure, resampled=resampled)
+    samples = resampled(task, values)[task.name] if resamples else None
+    return Score(result.scores("all", "spearman")[task.name], task.measure, resampled=samples)
 
 
 def score_rows(

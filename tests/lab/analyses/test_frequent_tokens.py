@@ -49,7 +49,7 @@ def test_heads_are_applied_if_the_encoder_pools_by_the_mean(encoder: Encoder, sc
 
     plain = first(encoder)
     encoder.heads.append(Dense(32, 5, activation="Tanh"))
-    (task,) = [each.score(encoder) for each in load_tasks([scored.name])]
+    (task,) = [each.score(encoder)[0] for each in load_tasks([scored.name])]
     assert first(encoder) == pytest.approx(task.spearman.all, abs=1e-6)
     assert first(encoder) != pytest.approx(plain, abs=1e-3)
     encoder.pooling = replace(encoder.pooling, mode="cls")

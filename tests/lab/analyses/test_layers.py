@@ -19,7 +19,7 @@ def test_every_layer_and_pooling(encoder: Encoder, scored: ScoredPairs, states: 
     table = layers.compute({"tiny": encoder}, [scored])
     ways = [(mode, k) for mode in (*POOL, "random token") for k in range(4)]
     assert [(row["pooling"], row["layer"]) for row in table] == [*ways, ("as it is", None)]
-    (task,) = [each.score(encoder) for each in load_tasks([scored.name])]
+    (task,) = [each.score(encoder)[0] for each in load_tasks([scored.name])]
     assert table[-1]["spearman"] == task.spearman.all
     for row in table[:-5]:
         cosines = [

@@ -6,18 +6,15 @@ the same cosine, those are taken on whose place the encoders disagree most: an a
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from isotune.data import ScoredPair, ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.evaluation.intervals import resampled_correlations
+from isotune.evaluation.probes import Integers
 from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
-
-Integers = NDArray[np.integer[Any]]
 
 SENTENCES = 5_000  # a random sample of longer text
 NEIGHBOURS = 10  # of each sentence: so many of its nearest sentences are candidates, and as many others

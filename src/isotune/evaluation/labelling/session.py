@@ -81,7 +81,11 @@ def score_pairs(
             continue
         if read_labels(path) != saved:
             raise InputError(f"{path}: another session writes into it; name another file, or end that session")
-        _write(path, labels)
+        if labels:
+            lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
+            write_text(path, "\n".join(lines) + "\n")
+        else:  # a file without rows is none of scored pairs
+            path.unlink(missing_ok=True)
         saved = list(labels)
         if len(labels) >= FEWEST and len(labels) % ASK_EVERY == 0 and (reason := enough(labels)):
             say(f"\n{reason}")
@@ -95,12 +99,3 @@ def _score(answer: str) -> float | None:
     except ValueError:
         return None
     return score if 0 <= score <= HIGHEST_SCORE else None
-
-
-def _write(path: Path, labels: Sequence[ScoredPair]) -> None:
-    """Writes the file, or removes it if there are no labels: a file without rows is none of scored pairs."""
-    lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
-    if labels:
-        write_text(path, "\n".join(lines) + "\n")
-    else:
-        path.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from isotune.data import Packed, ScoredPairs, pack
 from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import SentenceEncoder, correlations
-from isotune.files import make_folder, write_text
+from isotune.files import write_text
 from isotune.report import save_png
 
 Row: TypeAlias = dict[str, Any]
@@ -47,17 +47,10 @@ class Analysis:
 
     def write(self, folder: Path) -> list[Path]:
         """Writes NAME.json and NAME.png into the folder and returns their paths."""
-        make_folder(folder)
         data, picture = (folder / f"{self.name}.{kind}" for kind in ("json", "png"))
-        content = {
-            "analysis": self.name,
-            "title": self.title,
-            "tasks": self.tasks,
-            "options": self.options,
-            "versions": {package: version(package) for package in ("isotune", "torch", "transformers")},
-            "findings": self.findings,
-            "table": self.table,
-        }
+        versions = {package: version(package) for package in ("isotune", "torch", "transformers")}
+        facts = {key: value for key, value in vars(self).items() if key not in ("name", "figure")}
+        content = {"analysis": self.name, "versions": versions, **facts}
         save_png(self.figure, picture)
         # Last: where this file is, `isotune analyse` takes the analysis for whole.
         write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

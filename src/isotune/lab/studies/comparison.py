@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import GROUPS, DevTask, Floats, interval
+from isotune.evaluation import GROUPS, DevTask, Floats, interval, resampled
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits
@@ -62,11 +62,9 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], value
     judged_tasks = [by_name[member] for member in members] if by_name.keys() >= set(members) else []
 
     @cache
-    def resampled(line: Line, seed: int | None) -> Floats:
+    def samples(line: Line, seed: int | None) -> Floats:
         known, way = values(line, seed), (study.aggregation, study.metric)
-        scores = [
-            task.resampled(known[task.name], *way, seed=place)[task.name] for place, task in enumerate(judged_tasks)
-        ]
+        scores = [resampled(task, known[task.name], *way, i)[task.name] for i, task in enumerate(judged_tasks)]
         return np.asarray(np.mean(scores, axis=0))
 
     def compared(first: Line, second: Line) -> Comparison | None:
@@ -75,7 +73,7 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], value
         if not seeds:
             return None
         differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
-        over_pairs = [resampled(first, a) - resampled(second, b) for a, b in seeds if judged_tasks]
+        over_pairs = [samples(first, a) - samples(second, b) for a, b in seeds if judged_tasks]
         return Comparison(
             first.title,
             second.title,

@@ -130,13 +130,12 @@ def make(job: Job) -> None:
         results: list[TaskResult] = []
         values = {}
         for task in load_tasks(job.tasks) if job.tasks else ():
-            if isinstance(task, DevTask):
-                scored, values[task.name] = task.score_rows(encoder)
-                results.append(scored)
-                continue
             if isinstance(task, TransferTask) and job.classifier_seed is not None:
                 task = task.with_seed(job.classifier_seed)
-            results.append(task.score(encoder))
+            scored, of_rows = task.score(encoder)
+            results.append(scored)
+            if isinstance(task, DevTask):
+                values[task.name] = of_rows
         evaluation = evaluation_of(results, job.model or folder.name)
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))

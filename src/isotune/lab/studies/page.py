@@ -5,13 +5,13 @@ when the runs are gone. Each figure is also written beside it, as PNG.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from isotune.evaluation import AGGREGATIONS
-from isotune.files import make_folder, read_json, write_text
+from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import draw, title
 from isotune.lab.studies.lines import Line
@@ -39,7 +39,7 @@ def write_page(folder: Path) -> Path:
         sentence=partial(sentence, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
-        figures=[_figure(folder, study, lines, number) for number in range(len(study.figures))],
+        figures=list(_figures(folder / "figures", study, lines)),
         analyses=[_analysis(folder / "analyses", study, name) for name in results.analyses],
     )
     page = folder / "study.html"
@@ -79,15 +79,12 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
     return problems
 
 
-def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> dict[str, str]:
-    figure = study.figures[number]
-    drawn, name = draw(study, figure, lines), title(figure)
-    if drawn is None:
-        return {"element": ""}
-    path = folder / "figures" / f"figure-{number + 1}.png"
-    make_folder(path.parent)
-    save_png(drawn, path)
-    return {"element": svg(drawn, path.stem, name), "title": name}
+def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    """Writes the figures that can be drawn; gives the title and the SVG element of each."""
+    for number, figure in enumerate(study.figures, 1):
+        if drawn := draw(study, figure, lines):
+            save_png(drawn, folder / f"figure-{number}.png")
+            yield title(figure), svg(drawn, f"figure-{number}", title(figure))
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import LEAST_WEIGHT, Pooling
+from isotune.encoder.pooling import LEAST_WEIGHT
 from isotune.errors import InputError
 
-PADDED = ("cls", "max", "mask", "mean", "weightedmean")  # the poolings of `pool_padded`
+PADDED = ("cls", "max", "mask", "mean", "weightedmean")  # the poolings of `_pool`
 
 
 class PaddedEncoder(nn.Module):
@@ -44,27 +44,24 @@ class PaddedEncoder(nn.Module):
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": positions}
         states = self.backbone.run_model(inputs, self.layers)
         average = reduce(add, (share * states[layer] for layer, share in self.layers.items()))  # [N, L, d]
-        pooled = pool_padded(self.pooling, average, input_ids, attention_mask, self.token_weights)
-        vectors: Tensor = self.heads(pooled)
+        vectors: Tensor = self.heads(self._pool(average, input_ids, attention_mask))
         return vectors
 
-
-def pool_padded(
-    pooling: Pooling, states: Tensor, ids: Tensor, mask: Tensor, token_weights: Tensor | None = None
-) -> Tensor:
-    """Pools the averaged hidden states [N, L, d] of a padded batch to [N, d]: `Pooling` without packing."""
-    match pooling.mode:
-        case "cls":
-            return states[:, 0]
-        case "max":
-            return states.masked_fill(mask[:, :, None] == 0, -torch.inf).amax(1)
-        case "mask":
-            masks = (ids == pooling.mask_id) * mask  # [N, L]
-            before = masks.cumsum(1)  # [N, L]
-            weights = masks * (before == (1 if pooling.mask_first else before[:, -1:]))
-        case "weightedmean":
-            weights = mask.cumsum(1) * mask
-        case _:  # the mean: `PaddedEncoder` refuses what is not `PADDED`
-            weights = mask if token_weights is None else token_weights[ids] * mask
-    weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
-    return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)
+    def _pool(self, states: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """Pools the averaged hidden states [N, L, d] of a padded batch to [N, d]: `Pooling` without packing."""
+        pooling = self.pooling
+        match pooling.mode:
+            case "cls":
+                return states[:, 0]
+            case "max":
+                return states.masked_fill(mask[:, :, None] == 0, -torch.inf).amax(1)
+            case "mask":
+                masks = (ids == pooling.mask_id) * mask  # [N, L]
+                before = masks.cumsum(1)  # [N, L]
+                weights = masks * (before == (1 if pooling.mask_first else before[:, -1:]))
+            case "weightedmean":
+                weights = mask.cumsum(1) * mask
+            case _:  # the mean: `__init__` refuses what is not `PADDED`
+                weights = mask if self.token_weights is None else self.token_weights[ids] * mask
+        weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
+        return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)

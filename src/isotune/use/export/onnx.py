@@ -15,8 +15,7 @@ The folder appears only after the example, run from it, has given the vectors of
 import logging
 import runpy
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +62,14 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
         expected = encoder.encode(sentences)
         folder.mkdir()
         _write_tokenizer(encoder, folder)
-        (folder / "encode.py").write_text(_example(encoder), "utf-8")
+        before, _ = split_prompt(encoder.prompt, encoder.lowercase)
+        example = template("encode.py.j2", "use/export").render(
+            prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",
+            lowercase=encoder.lowercase,
+            max_length=encoder.max_length,
+            dimension=encoder.dimension,
+        )
+        (folder / "encode.py").write_text(example, "utf-8")
         nodes = _write_graph(encoder, folder / "model.onnx")
         model_config = encoder.language_model.config  # the kind of model and the length, for servers that ask for them
         model_config.architectures = [type(encoder.language_model).__name__]
@@ -100,16 +106,6 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
         tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _example(encoder: Encoder) -> str:
-    before, _ = split_prompt(encoder.prompt, encoder.lowercase)
-    return template("encode.py.j2", "use/export").render(
-        prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",
-        lowercase=encoder.lowercase,
-        max_length=encoder.max_length,
-        dimension=encoder.dimension,
-    )
-
-
 def _run_example(folder: Path, sentences: Sequence[str]) -> NDArray[np.float32]:
     encode = runpy.run_path(str(folder / "encode.py"))["encode"]
     return np.concatenate([encode(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
@@ -121,7 +117,8 @@ def _write_graph(encoder: Encoder, path: Path) -> list[str]:
 
     graph = PaddedEncoder(encoder).eval()
     ids = torch.full((2, 3), encoder.tokenizer.pad_token_id or 0)  # sizes that torch takes for no constant
-    with _quiet(), torch.no_grad():
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of each step
+    with warnings.catch_warnings(action="ignore"), torch.no_grad():
         program = torch.onnx.export(
             graph,
             (ids, torch.ones_like(ids)),
@@ -159,15 +156,3 @@ def _round_weights(path: Path, nodes: list[str]) -> None:
     )
     path.with_name(f"{path.name}.data").unlink(missing_ok=True)  # weights of 2 GB and more lie there
     rounded.replace(path)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logger.setLevel(level)

@@ -121,8 +121,13 @@ class Index:
     @classmethod
     def open(cls, folder: str | Path, encoder: str | Path | Encoder | None = None) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given."""
-        folder = Path(folder)
-        index = cls(folder, _read_description(folder))
+        path = Path(folder, DESCRIPTION)
+        if not path.exists():
+            raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}")
+        description = read_json(path)
+        if not isinstance(description, dict) or not description.keys() >= KEYS:
+            raise InputError(f"{path}: it does not describe an index; make a new index")
+        index = cls(path.parent, description)
         if encoder is not None:
             index._use(encoder)
         return index
@@ -280,16 +285,6 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
                 yield place, Cells(record) if isinstance(document.columns, Cells) else record
     except sqlite3.Error as error:
         raise InputError(f"the ids can't be compared in a temporary file ({error}); free some space") from error
-
-
-def _read_description(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
-    if not path.exists():
-        raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}")
-    description = read_json(path)
-    if not isinstance(description, dict) or not description.keys() >= KEYS:
-        raise InputError(f"{path}: it does not describe an index; make a new index")
-    return description
 
 
 def _fuse(*rankings: list[Row]) -> list[Row]:

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from starlette.datastructures import Headers, MutableHeaders
@@ -45,9 +46,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self.requests = Counter(
-            "isotune_requests", "Answered requests by path and status", ["path", "status"], registry=registry
-        )
+        counter = partial(Counter, registry=registry)
+        self.requests = counter("isotune_requests", "Answered requests by path and status", ["path", "status"])
         self.seconds = Histogram(
             "isotune_request_seconds",
             "Seconds from a request's header to the end of its answer",
@@ -56,11 +56,9 @@ class Metrics:
             registry=registry,
         )
         self.in_progress = Gauge("isotune_requests_in_progress", "Requests without an answer yet", registry=registry)
-        self.texts = Counter("isotune_texts", "Encoded texts", ["model"], registry=registry)
-        self.tokens = Counter("isotune_tokens", "Encoded tokens, special tokens included", ["model"], registry=registry)
-        self.cut = Counter(
-            "isotune_cut_texts", "Texts that may have been cut, to the encoder's limit", ["model"], registry=registry
-        )
+        self.texts = counter("isotune_texts", "Encoded texts", ["model"])
+        self.tokens = counter("isotune_tokens", "Encoded tokens, special tokens included", ["model"])
+        self.cut = counter("isotune_cut_texts", "Texts that may have been cut, to the encoder's limit", ["model"])
 
 
 class Budget:
