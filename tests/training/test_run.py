@@ -406,7 +406,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
             save_tensors(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(run_folder, "save_tensors", killed)
+            patch.setattr(stage, "save_tensors", killed)
             with pytest.raises(Killed):
                 train(f"killed-{write}", **TWO_STAGES)
         resumed = resume(whole.folder.with_name(f"killed-{write}"))
@@ -427,7 +427,7 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
         save_tensors(path, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_folder, "save_tensors", saved)
+        patch.setattr(stage, "save_tensors", saved)
         with pytest.raises(Killed):
             train("killed", steps=8, eval_every=1)
     assert names.count("last.safetensors") == 1

@@ -26,9 +26,10 @@ class Distil(Method):
     needs_text = True  # the teachers have tokenizers of their own
     separates_copies = False
     options: DistilOptions
+    fixed = "clone"
 
     def __init__(self, options: DistilOptions, encoder: Encoder) -> None:
-        """Loads the teachers, or clones the encoder; a checkpoint has the clone, because the encoder changes."""
+        """Loads the teachers, or clones the encoder."""
         super().__init__(options, encoder)
         self.clone = None if options.teachers else deepcopy(encoder).requires_grad_(False)
         self.teachers = [self.clone] if self.clone else [Encoder.load(name) for name in options.teachers]

@@ -175,6 +175,9 @@ class Method(nn.Module, ABC):
     options: MethodOptions
     """What the user chose; a subclass names its option model."""
 
+    fixed = ""
+    """The name of a module that is a copy of the encoder before the stage, and never changes."""
+
     rows: type[Row]
     """The row type that is tokenized, unless `feeds` is overridden."""
 

@@ -37,6 +37,7 @@ class Tethered(Method):
     """A model tied to its fixed copy by a penalty, and a projection whose outputs are compared."""
 
     options: TetheredOptions
+    fixed = "frozen"
 
     def __init__(self, options: TetheredOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)

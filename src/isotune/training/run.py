@@ -291,7 +291,7 @@ class _Run:
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
             training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress)
             if tensors:
-                run_folder.load_parts(tensors, training.parts)
+                run_folder.load_parts(tensors, training.parts, training.fixed)
                 tensors = {}
             failure = None
             try:

@@ -140,11 +140,12 @@ def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -
     return f"{result:08x}"
 
 
-def load_parts(tensors: Mapping[str, Tensor], parts: Parts) -> None:
+def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection[str] = ()) -> None:
     """Gives each part its state from the tensors of a checkpoint; what was left out there stays as it is."""
     for name, part in parts.items():
-        state = {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-        part.load_state_dict({**part.state_dict(), **state})
+        state = {key: value for key, value in part.state_dict().items() if f"{name}.{key}" in left_out}
+        state |= {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+        part.load_state_dict(state)
 
 
 @contextmanager

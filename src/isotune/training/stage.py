@@ -64,8 +64,8 @@ class StageTraining:
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # But for a fixed copy of the start: a run that is resumed in the first stage makes the copy again.
-        fixed = () if progress.stage else objectives.named_parameters()
-        self._fixed = {f"objectives.{name}" for name, parameter in fixed if not parameter.requires_grad}
+        fixed = f"method.{method.fixed}." if method.fixed and not progress.stage else None
+        self.fixed = {f"objectives.{name}" for name in objectives.state_dict() if fixed and name.startswith(fixed)}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
         general = general_scorer(options, run.workers)
@@ -209,7 +209,7 @@ class StageTraining:
         folder, progress, start = self.run.folder, self.progress, time.perf_counter()
         self._finish_checkpoint()
         progress.metrics_bytes = self.run.recorder.sync()
-        tensors, header, kept = tensors_of(self.parts, self._fixed), asdict(progress), progress.best_file
+        tensors, header, kept = tensors_of(self.parts, self.fixed), asdict(progress), progress.best_file
 
         def write() -> None:
             save_tensors(folder / "last.safetensors", tensors, header)
@@ -225,7 +225,9 @@ class StageTraining:
     def _finish_checkpoint(self) -> None:
         """Waits until the last checkpoint is written, which deletes files of other kept weights; raises its error."""
         if self._writing:
+            start = time.perf_counter()
             self._writing.result()
+            self._writing, self._seconds = None, self._seconds + time.perf_counter() - start
 
     def _record(self, update: Update, steps: int, seconds: float) -> None:
         """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""
