@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
 ORDER = """
-    version errors cluster signals files registry plugins bundled data views losses kernels encoder methods
+    version errors signals files registry plugins cluster bundled data views losses kernels encoder methods
     recipes evaluation report training lab use use.bulk use.search use.export use.serve cli __main__
 """
 ROOMS = ORDER.split()
@@ -128,7 +128,7 @@ def test_what_is_always_installed_is_imported_by_training_evaluating_or_encoding
     assert declared(*PROJECT["dependencies"]) - {name for path in paths for name in packages(path)} == set()
 
 
-MOST_LINES = {"src": 22_980, "tests": 23_000, "benchmarks and tools": 2_500}  # of Python
+MOST_LINES = {"src": 23_200, "tests": 22_870, "benchmarks and tools": 2_500}  # of Python
 
 
 @pytest.mark.parametrize("folders", MOST_LINES)

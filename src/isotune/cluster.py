@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from isotune.errors import InputError, require_extra
+from isotune.plugins import load_plugin, loaded_plugins
 
 WAITING = 1000  # tasks that Ray has at a time, so that it sees how many machines it could use
 TRIES = 10  # of a task whose process or machine is lost, after the first
@@ -35,8 +36,6 @@ def connect(address: str | None = None) -> tuple[int, int]:
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         raise InputError(f"{address}: no Ray cluster answers ({' '.join(str(error).split())})") from error
     cpus, gpus = (int(ray.cluster_resources().get(kind, 0)) for kind in ("CPU", "GPU"))
-    if not cpus:
-        raise InputError(f"{address}: this Ray cluster has no processor for tasks; add a machine to it")
     return cpus, gpus
 
 
@@ -50,9 +49,12 @@ class Tasks(Generic[T, R]):
         """Starts nothing yet. Each task has so many processors and GPUs for itself."""
         import ray
 
+        most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
+        if cpus > most:
+            raise InputError(f"a task needs {cpus} processors; the largest machine of this Ray cluster has {most:g}")
         # A process stays after its task, which it would not do on a GPU.
         self._task: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=0)(_call)
-        self._work = ray.put(work)
+        self._work = ray.put((work, [os.path.abspath(plugin.path) for plugin in loaded_plugins()]))
         self.running: dict[Any, T] = {}
 
     def __enter__(self) -> Self:
@@ -68,8 +70,8 @@ class Tasks(Generic[T, R]):
         """Starts the task of an item."""
         self.running[self._task.remote(self._work, item)] = item
 
-    def wait(self) -> tuple[T, R]:
-        """Waits until a task ends; gives its item and its result."""
+    def wait(self) -> tuple[T, R | str]:
+        """Waits until a task ends; gives its item and its result, or why its process was lost again and again."""
         import ray
 
         (done, *_), _ = ray.wait(list(self.running))
@@ -79,11 +81,11 @@ class Tasks(Generic[T, R]):
         except ray.exceptions.RayTaskError:
             raise  # a defect, with its traceback
         except ray.exceptions.RayError as error:
-            raise InputError(f"Ray gave up after {TRIES + 1} tries: {' '.join(str(error).split())}") from error
+            return item, f"{item}: its process was lost {TRIES + 1} times ({' '.join(str(error).split())})"
 
 
-def spread(work: Callable[[T], R], items: Iterable[T], gpus: int = 0) -> Iterator[tuple[T, R]]:
-    """Gives each item with its result, as soon as that is there."""
+def spread(work: Callable[[T], R], items: Iterable[T], gpus: int = 0) -> Iterator[tuple[T, R | str]]:
+    """Gives what `Tasks.wait` says of each item, as soon as that is there."""
     left = iter(items)
     with Tasks(work, gpus=gpus) as tasks:
         while True:
@@ -94,5 +96,8 @@ def spread(work: Callable[[T], R], items: Iterable[T], gpus: int = 0) -> Iterato
             yield tasks.wait()
 
 
-def _call(work: Callable[[T], R], item: T) -> R:
+def _call(sent: tuple[Callable[[T], R], list[str]], item: T) -> R:
+    work, plugins = sent
+    for plugin in plugins:
+        load_plugin(plugin)
     return work(item)

@@ -18,7 +18,7 @@ OUT = (
 )
 SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
 ENGINE = (
-    "Let the machines of a Ray cluster make the files of a folder, and count their rows. OUT.lance gets a table too."
+    "Have the files of a folder made by a Ray cluster, which counts all rows at the end. OUT.lance gets a table too."
 )
 ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
 ID = "With --engine ray: the column that tells rows apart. Unset: the column id, or else the file and the row's number."
@@ -48,6 +48,8 @@ def encode(
     """
     options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
     path, is_table = Path(out), bool(engine) and out.endswith(".lance")
+    if "://" in out and path.suffix in (".npy", ".parquet"):
+        raise InputError(f"--out {out}: one file of vectors is a file of this machine; name a folder there")
     is_file = bool(path.suffix) and not path.is_dir() and not is_table and "://" not in out
     for option, value, is_wrong, reason in (
         ("--engine", engine, is_file, f"is for a folder of vectors; --out {out} is a file"),
@@ -74,7 +76,7 @@ def encode(
             counts = encode_on_ray(
                 encoder, file, out, address=address, ids=id_column or "id", advance=advance, **options
             )
-            problems, cut = counts.twice + counts.lost, counts.cut
+            code, cut = int(counts.twice + counts.lost > 0), counts.cut
             twice, lost = (f"{number:,}" if number else "none" for number in (counts.twice, counts.lost))
             made = f"{counts.read:,} in, {counts.written:,} out, {twice} twice, {lost} lost"
         else:
@@ -82,11 +84,11 @@ def encode(
 
             suffix = f".{file_format or 'parquet'}"
             outcome = encode_files(encoder, file, out, suffix=suffix, shard=shard or "1/1", advance=advance, **options)
-            problems, cut = 0, outcome.cut
+            code, cut = 0, outcome.cut
             left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
             made = f"{outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{left}"
     print(f"{Place.of(out).name}: {made}" + (f"; {cut:,} texts were cut" if cut else ""))
-    return int(problems > 0)
+    return code
 
 
 def _encode_to_file(

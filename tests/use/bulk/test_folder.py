@@ -82,8 +82,12 @@ def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, te
     os.utime(text_files[4], (1e9, 1e9))  # an old file in the place of a new one
     os.utime(text_files[5], (4e9, 4e9))  # as by a clock that is ahead
     Path("out/0.parquet").write_bytes(before["0.parquet"][:100])
-    assert encode() == Outcome(COUNT, 4, 40)
+    os.utime(text_files[3], (0, 0))
+    Path("out/3.parquet").unlink()
+    assert encode() == Outcome(COUNT, 5, 50)
     assert encode().made == 0
+    with pytest.raises(InputError, match=r"out/0.parquet: it is in out, the folder of the vectors"):
+        encode("out")
     after = visible_files(Path("out"))
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
 

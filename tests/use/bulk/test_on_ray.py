@@ -82,7 +82,7 @@ def test_ids_are_counted_and_cut_texts_too(tiny_model: Path, texts: Path) -> Non
     assert encode_on_ray(str(tiny_model), ["rows.jsonl"], "out") == (10, 6, 0, 4, 0)
     Path("out/rows.parquet").write_bytes(b"PAR1")
     os.utime("out/rows.parquet", (time, time))
-    with pytest.raises(InputError, match=r"out/rows.parquet: it can't be reached"):
+    with pytest.raises(InputError, match=r"the rows can't be counted: out/rows.parquet: .*; remove this file"):
         encode_on_ray(str(tiny_model), ["rows.jsonl"], "out")
     for options, message in (({"ids": "n"}, "ids id, not n"), ({"normalize": True}, "normalize False, not True")):
         with pytest.raises(InputError, match=f"out: its vectors were made with {message}"):
@@ -100,7 +100,7 @@ def test_what_is_refused(tiny_model: Path, texts: Path, monkeypatch: pytest.Monk
     refused("1.txt: no such file", "texts/1.txt")
     refused("unknown format", "texts/_SUCCESS")
     refused("file:///none: no file is there", "file:///none")
-    refused(r"s4://\.\.\.: it can't be reached", "s4://bucket/texts")
+    refused(r"s4://\.\.\.: no place for files \(.*the address", "s4://key:secret@bucket/texts")
     (texts / "3.jsonl").write_text('{"sentence": 1}\n')
     refused(r"texts/3.jsonl:1: sentence must be text, not 1 \(1 of 4 parts can't be encoded; the others are", "texts")
     assert len(list(Path("out").glob("*.parquet"))) == 3
@@ -112,16 +112,24 @@ def test_what_is_refused(tiny_model: Path, texts: Path, monkeypatch: pytest.Monk
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         refused("no Ray cluster answers", "texts/0.txt", address=f"127.0.0.1:{free.getsockname()[1]}")
-    monkeypatch.setattr(ray, "cluster_resources", dict)
-    refused("this Ray cluster has no processor for tasks; add a machine to it", "texts/0.txt")
+    monkeypatch.setattr(ray, "nodes", list)
+    refused("a task needs 1 processors; the largest machine of this Ray cluster has 0", "texts/0.txt")
 
 
 def test_files_whose_columns_differ_are_no_table(tiny_model: Path, texts: Path) -> None:
     Path("a.jsonl").write_text('{"text": "a dog", "n": 1}\n')
     Path("b.jsonl").write_text('{"text": "a cat", "n": "one"}\n')
-    with pytest.raises(InputError, match=r"out.lance: it can't be reached \(.*n"):
+    with pytest.raises(InputError, match=r"out.lance: the vectors are in out.lance.parts, but make no table"):
         encode_on_ray(str(tiny_model), ["a.jsonl", "b.jsonl"], "out.lance")
     assert len(list(Path("out.lance.parts").glob("*.parquet"))) == 2
+    Path("mine.lance").mkdir()
+    Path("mine.lance/rows").touch()
+    for out, message in (
+        ("mine.lance", "it is there already, and not of"),
+        ("é.lance", "letters, digits"),
+    ):
+        with pytest.raises(InputError, match=message):
+            encode_on_ray(str(tiny_model), ["a.jsonl"], out)
 
 
 def test_ray_data(tiny_model: Path, texts: Path, sentences: list[str]) -> None:

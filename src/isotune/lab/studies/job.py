@@ -87,6 +87,9 @@ class Job(BaseModel):
     keep: bool  # whether the trained encoder is needed later
     plugins: tuple[Path, ...] = ()  # files to load first
 
+    def __str__(self) -> str:
+        return self.folder.name
+
     @property
     def is_done(self) -> bool:
         """Whether the run has been made and is not damaged, and has its encoder if that is needed."""
@@ -269,10 +272,13 @@ class RayRuns(Tasks[Job, str]):
 
 
 def _make_there(folder: str, threads: int, job: Job) -> str:
-    os.chdir(folder)
-    with Processes(1, threads) as processes:
-        processes.start(job)
-        return processes.wait()[1]
+    try:
+        os.chdir(folder)
+        with Processes(1, threads) as processes:
+            processes.start(job)
+            return processes.wait()[1]
+    except OSError as error:
+        return f"{error.filename}: a machine of the cluster can't use it ({error.strerror})"
 
 
 def _problem(log: Path, code: int) -> str:

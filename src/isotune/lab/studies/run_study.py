@@ -82,7 +82,8 @@ def run_study(
         stand_ins: use data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
-        on_ray: make the runs on the Ray cluster at RAY_ADDRESS, or on Ray of this machine.
+        on_ray: make the runs on the Ray cluster at RAY_ADDRESS, or on Ray of this machine. A run then has one thread
+            if `threads` is None, and without `processes` there are as many runs as processors or GPUs for them.
         quiet: print nothing on standard error.
 
     Raises:

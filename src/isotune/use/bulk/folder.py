@@ -45,6 +45,9 @@ class Part(NamedTuple):
     time: int  # of its last change, in nanoseconds
     name: str  # of its file of vectors inside the folder, such as "2024/07.parquet"
 
+    def __str__(self) -> str:
+        return self.source.name
+
 
 class Outcome(NamedTuple):
     """What a folder holds in the end."""
@@ -195,12 +198,15 @@ class VectorFolder:
 
     def left(self, parts: Sequence[Part]) -> list[Part]:
         """The parts whose file of vectors is not there, or is not of the text as it is."""
+        if inside := [part for part in parts if part.source.path.startswith(f"{self.place.path}/")]:
+            text = inside[0].source.name
+            raise InputError(f"{text}: it is in {self.place.name}, the folder of the vectors; name sources without it")
         times = self.place.files()
         newer = OLD_SETTINGS in times or not self.place.is_local  # files of vectors are only newer than their text
 
         def is_done(part: Part) -> bool:
-            made = times.get(part.name, 0)
-            return abs(made - part.time) < CLOCK or (newer and made > part.time)
+            made = times.get(part.name)
+            return made is not None and (abs(made - part.time) < CLOCK or (newer and made > part.time))
 
         return [part for part in parts if not is_done(part)]
 

@@ -4,11 +4,12 @@ A task makes one file of vectors, by `folder.py`. Each process of the cluster lo
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import count, islice
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,12 @@ from isotune.cluster import connect, spread
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError, require_extra
+from isotune.files import rust_writes
 from isotune.kernels import Precision
 from isotune.kernels.cpu.memory import tune_process
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.folder import Part, VectorFolder, find_parts, tell
-from isotune.use.bulk.places import Place, reaching
+from isotune.use.bulk.places import Place
 from isotune.use.bulk.vector_file import Source, rows_of_file
 
 ID = "id"  # the column of the ids, if no other is named
@@ -67,19 +69,24 @@ def encode_on_ray(
     """
     if is_table := out.endswith(LANCE):
         require_extra("search", "lancedb")
+        if not re.fullmatch(r"[\w.-]+", os.path.basename(out), re.ASCII):
+            raise InputError(f"{out}: the name of a Lance table has letters, digits, _, - and dots only; name another")
+        if Place.of(out).files() and not Place.of(f"{out}.parts").files():
+            raise InputError(f"{out}: it is there already, and not of this command; name another")
     parts = find_parts(sources, ".parquet")
     encoder = os.path.abspath(encoder) if os.path.exists(encoder) else encoder  # tasks have another current folder
     gpus = min(1, connect(address)[1])
+    ((_, number_type),) = spread(partial(resolved, precision), ["cuda" if gpus else "cpu"], gpus)
     folder = VectorFolder(
         Place.of(f"{out}.parts" if is_table else out),
         encoder,
-        resolved(precision, "cuda" if gpus else "cpu"),
+        cast(Precision | None, number_type),
         {"suffix": ".parquet", "normalize": normalize, "columns": dict(columns or {})},
         ids,
     )
     fingerprint = folder.open().fingerprint()
-    cut, problems = 0, []
-    for _, made in spread(partial(_encode, folder, fingerprint), folder.left(parts), gpus):
+    cut, problems, left = 0, [], folder.left(parts)
+    for _, made in spread(partial(_encode, folder, fingerprint), left, gpus):
         if isinstance(made, str):
             problems.append(made)
             continue
@@ -87,11 +94,14 @@ def encode_on_ray(
         if advance:
             advance(made[0])
     tell(problems, len(parts))
-    counts = [counted for _, counted in spread(partial(_count, folder), parts)]
-    tell([problem for problem in counts if isinstance(problem, str)], len(parts))
+    counts = []
+    for _, counted in spread(partial(_count, folder), parts):
+        if isinstance(counted, str):
+            raise InputError(f"the rows can't be counted: {counted}")
+        counts.append(counted)
     read, lost, hashes = zip(*counts, strict=True)
     written = np.concatenate(hashes)
-    if is_table:
+    if is_table and (left or not Place.of(out).files()):
         _write_table([folder.place.below(part.name) for part in parts], out)
     return Counts(sum(read), len(written), len(written) - len(np.unique(written)), sum(lost), cut)
 
@@ -101,7 +111,7 @@ def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> tuple[int, in
     try:
         encoder = _loaded(folder.encoder, folder.precision, fingerprint)
         return folder.encode(part, encoder, partial(_with_ids, part, folder.ids))
-    except InputError as error:
+    except (InputError, OSError) as error:
         return str(error)
 
 
@@ -121,10 +131,13 @@ def _count(folder: VectorFolder, part: Part) -> tuple[int, int, Hashes] | str:
     try:
         with part.source.read() as path, rows_of_file(path, folder.options["columns"]) as source:
             read = [_hashes(table[folder.ids]) for table in _with_ids(part, folder.ids, source)[2]]
-        with target.read() as path, reaching(target.name):
-            written = _hashes(parquet.read_table(path, columns=[folder.ids])[folder.ids])
-    except InputError as error:
+    except (InputError, OSError) as error:
         return str(error)
+    try:
+        with target.read() as path:
+            written = _hashes(parquet.read_table(path, columns=[folder.ids])[folder.ids])
+    except (InputError, OSError, pa.ArrowException) as error:
+        return f"{target.name}: {error}; remove this file, and give the command again"
     all_read = np.concatenate([np.empty(0, "S16"), *read])
     return len(all_read), int(np.isin(all_read, written, invert=True).sum()), written
 
@@ -159,10 +172,14 @@ def _write_table(files: Sequence[Place], out: str) -> None:
     os.environ.setdefault("LANCE_LOG", "error")
     import lancedb
 
-    base, _, name = out.removesuffix(LANCE).rpartition("/")
+    base, name = os.path.split(out.removesuffix(LANCE))
     paths, system = [file.path for file in files], files[0].system
-    with reaching(out):
+    try:
         fragments = dataset(paths, filesystem=system, format="parquet").get_fragments()
         schema = pa.unify_schemas([file.physical_schema for file in fragments], promote_options="permissive")
         rows = dataset(paths, schema, "parquet", system).scanner().to_reader()
-        lancedb.connect(base or ".").create_table(name, rows, mode="overwrite")
+        with rust_writes():
+            lancedb.connect(base or ".").create_table(name, rows, mode="overwrite")
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{out}: the vectors are in {out}.parts, but make no table ({reason})") from error

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -26,8 +26,11 @@ class Place(NamedTuple):
         scheme, is_uri, _ = str(name).partition("://")
         if not is_uri:
             return cls(str(Path(name)), fs.LocalFileSystem(), os.path.abspath(name))
-        with reaching(f"{scheme}://..."):
+        try:
             system, path = fs.FileSystem.from_uri(str(name))
+        except (ArrowException, OSError) as error:
+            reason = str(error).replace(str(name), "the address")  # which may have a password
+            raise InputError(f"{scheme}://...: no place for files ({' '.join(reason.split())})") from None
         return cls(f"{scheme}://{path}", system, path)
 
     @property
@@ -50,7 +53,7 @@ class Place(NamedTuple):
     @contextmanager
     def read(self) -> Iterator[Path]:
         """The file as a file of this machine, which may be a copy; an `InputError` in the block names the place."""
-        with TemporaryDirectory() as folder:
+        with nullcontext("") if self.is_local else TemporaryDirectory() as folder:
             path = Path(self.path)
             if not self.is_local:
                 path = Path(folder, path.name)
