@@ -78,8 +78,10 @@ class Tasks(Generic[T, R]):
         item = self.running.pop(done)
         try:
             return item, ray.get(done)
-        except ray.exceptions.RayTaskError:
-            raise  # a defect, with its traceback
+        except ray.exceptions.RayTaskError as error:
+            if not isinstance(error.cause, InputError):
+                raise  # a defect, with its traceback
+            return item, str(error.cause)
         except ray.exceptions.RayError as error:
             return item, f"{item}: its process was lost {TRIES + 1} times ({' '.join(str(error).split())})"
 

@@ -42,6 +42,7 @@ def _cluster() -> Iterator[None]:
 def texts(sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of three files with twenty rows each, in the current folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("isotune.cluster.loaded_plugins", tuple)  # those of other tests are gone
     folder = Path("texts")
     folder.mkdir()
     (folder / "0.txt").write_text("\n\n".join(sentences[:20]))
