@@ -58,8 +58,8 @@ class Corpora:
         """Reads the first row of every source of a stage but standard input, and tokenizes one short row."""
         length = min(stage.training.max_length, encoder.max_length)
         for feed in self._feeds(stage, method).values():
-            for source in self._sources(feed.data):
-                if not (isinstance(source, str) and source == "-"):  # a table compares its cells
+            for name, source in zip(feed.data or ("rows",), self._sources(feed.data), strict=True):
+                if name != "-":
                     next(self._read([source], feed, stage.training))
             method.tokenize(encoder, [["a"]] * len(text_fields(feed.rows)), length)
         for scored in (*method.scored("dev").values(), *method.scored("test").values()):

@@ -23,14 +23,7 @@ from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
-from isotune.training.run_folder import (
-    Parts,
-    Progress,
-    best_file,
-    remove_former_best,
-    save_tensors,
-    tensors_of,
-)
+from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
