@@ -35,8 +35,8 @@ def connect(address: str | None = None) -> tuple[int, int]:
         ray.init(address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         raise InputError(f"{address}: no Ray cluster answers ({' '.join(str(error).split())})") from error
-    cpus, gpus = (int(ray.cluster_resources().get(kind, 0)) for kind in ("CPU", "GPU"))
-    return cpus, gpus
+    resources = ray.cluster_resources()
+    return int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
 
 
 class Tasks(Generic[T, R]):
@@ -71,7 +71,7 @@ class Tasks(Generic[T, R]):
         self.running[self._task.remote(self._work, item)] = item
 
     def wait(self) -> tuple[T, R | str]:
-        """Waits until a task ends; gives its item and its result, or why its process was lost again and again."""
+        """Waits until a task ends; gives its item, and its result or in a line why there is none."""
         import ray
 
         (done, *_), _ = ray.wait(list(self.running))
@@ -79,7 +79,7 @@ class Tasks(Generic[T, R]):
         try:
             return item, ray.get(done)
         except ray.exceptions.RayTaskError as error:
-            if not isinstance(error.cause, InputError):
+            if not isinstance(error.cause, InputError | OSError):
                 raise  # a defect, with its traceback
             return item, str(error.cause)
         except ray.exceptions.RayError as error:

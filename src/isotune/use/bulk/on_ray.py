@@ -106,13 +106,10 @@ def encode_on_ray(
     return Counts(sum(read), len(written), len(written) - len(np.unique(written)), sum(lost), cut)
 
 
-def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> tuple[int, int] | str:
-    """Makes a file of vectors: its rows, and how many texts were cut; or what is wrong with the part."""
-    try:
-        encoder = _loaded(folder.encoder, folder.precision, fingerprint)
-        return folder.encode(part, encoder, partial(_with_ids, part, folder.ids))
-    except (InputError, OSError) as error:
-        return str(error)
+def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> tuple[int, int]:
+    """Makes a file of vectors: its rows, and how many texts were cut."""
+    encoder = _loaded(folder.encoder, folder.precision, fingerprint)
+    return folder.encode(part, encoder, partial(_with_ids, part, folder.ids))
 
 
 @lru_cache(maxsize=1)
@@ -125,19 +122,16 @@ def _loaded(encoder: str, precision: Precision | None, fingerprint: str) -> Enco
     return loaded
 
 
-def _count(folder: VectorFolder, part: Part) -> tuple[int, int, Hashes] | str:
+def _count(folder: VectorFolder, part: Part) -> tuple[int, int, Hashes]:
     """The rows of a file of text, how many of them have no vector, and the ids in its file of vectors."""
     target = folder.place.below(part.name)
-    try:
-        with part.source.read() as path, rows_of_file(path, folder.options["columns"]) as source:
-            read = [_hashes(table[folder.ids]) for table in _with_ids(part, folder.ids, source)[2]]
-    except (InputError, OSError) as error:
-        return str(error)
+    with part.source.read() as path, rows_of_file(path, folder.options["columns"]) as source:
+        read = [_hashes(table[folder.ids]) for table in _with_ids(part, folder.ids, source)[2]]
     try:
         with target.read() as path:
             written = _hashes(parquet.read_table(path, columns=[folder.ids])[folder.ids])
     except (InputError, OSError, pa.ArrowException) as error:
-        return f"{target.name}: {error}; remove this file, and give the command again"
+        raise InputError(f"{target.name}: {error}; remove this file, and give the command again") from error
     all_read = np.concatenate([np.empty(0, "S16"), *read])
     return len(all_read), int(np.isin(all_read, written, invert=True).sum()), written
 
