@@ -172,10 +172,10 @@ class VectorFolder:
             **self.options,
             "ids": self.ids or None,
         }
-        name, there = self.place.name, self.place.files()
-        manifest = self.place.below(OLD_SETTINGS if OLD_SETTINGS in there else MANIFEST)
-        if not there.keys() & {OLD_SETTINGS, MANIFEST}:
-            if any(file[:1] not in (".", "_") for file in there):
+        name, old, manifest = self.place.name, self.place.below(OLD_SETTINGS), self.place.below(MANIFEST)
+        manifest = old if old.files() else manifest
+        if not manifest.files():
+            if any(file[:1] not in (".", "_") for file in self.place.files()):
                 raise InputError(f"{name}: it has files that isotune encode did not make; name a new folder")
             try:
                 with manifest.written(new=True) as file:
