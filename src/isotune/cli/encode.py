@@ -51,10 +51,11 @@ def encode(
     if "://" in out and path.suffix in (".npy", ".parquet"):
         raise InputError(f"--out {out}: one file of vectors is a file of this machine; name a folder there")
     is_file = bool(path.suffix) and not path.is_dir() and not is_table and "://" not in out
+    for_folders = f"is for a folder of vectors; --out {out} is a file"
     for option, value, is_wrong, reason in (
-        ("--engine", engine, is_file, f"is for a folder of vectors; --out {out} is a file"),
-        ("--format", file_format, is_file, f"is for a folder of vectors; --out {out} is a file"),
-        ("--shard", shard, is_file, f"is for a folder of vectors; --out {out} is a file"),
+        ("--engine", engine, is_file, for_folders),
+        ("--format", file_format, is_file, for_folders),
+        ("--shard", shard, is_file, for_folders),
         ("--format", file_format, engine, "can't be given with --engine ray, which writes parquet"),
         ("--shard", shard, engine, "can't be given with --engine ray, which divides the files"),
         ("--address", address, not engine, "is for --engine ray; add that"),
