@@ -12,6 +12,7 @@ from .encoder.heads import Head as Head
 from .encoder.options import pooling as pooling
 from .encoder.pooling import HiddenStates as HiddenStates
 from .errors import InputError as InputError
+from .evaluation import TaskRows as TaskRows
 from .evaluation import calibrate as calibrate
 from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate

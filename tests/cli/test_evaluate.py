@@ -68,10 +68,10 @@ def test_columns_are_named_and_pairs_of_one_text_are_said_to_be(
 ) -> None:
     lines = pairs.read_text().splitlines()
     Path("other.tsv").write_text("\n".join(["first\tsecond\tstars", *lines[1:]]))
-    named = ["--columns", "sentence1=first", "sentence2=second", "score=stars"]
-    (result,) = as_json(isotune, "evaluate", tiny_model, "--tasks", "other.tsv", *named).evaluations
+    named = "other.tsv,first,second,stars"
+    (result,) = as_json(isotune, "evaluate", tiny_model, "--tasks", named).evaluations
     (expected,) = as_json(isotune, "evaluate", tiny_model, "--tasks", pairs).evaluations
-    assert result.scores()["other.tsv"] == expected.scores()[str(pairs)]
+    assert result.scores()[named] == expected.scores()[str(pairs)]
     Path("same.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta dog\t1\na cat\ta cat\t2\n")
     assert "both sentences of each pair are the same text" in refused("evaluate", tiny_model, "--tasks", "same.tsv")
 

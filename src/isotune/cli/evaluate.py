@@ -5,16 +5,17 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, JSON, PAIRS, PRECISION, labels, within
+from isotune.cli.parameters import ENCODER, JSON, PRECISION, labels, within
 from isotune.kernels import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
-    "senteval-50); the distribution of the vectors (geometry or geometry:DATA); files with the columns sentence1, "
-    "sentence2 and score; or retrieval:DATA, which is a folder in BEIR's layout (corpus.jsonl, queries.jsonl, "
-    "qrels/test.tsv), or pairs such as retrieval:faq.tsv or retrieval:notes.jsonl,title,body, where each first text "
-    "has to find its second among all. Unset: the seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA has "
-    "them, otherwise the bundled test pairs."
+    "senteval-50); scored pairs, such as pairs.csv with the columns sentence1, sentence2 and score; "
+    "classification:DATA, texts with labels; retrieval:DATA, pairs where each first text has to find its second among "
+    "all, or a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the "
+    "distribution of the vectors. Columns with other names stand behind the file: pairs.csv,first,second,grade or "
+    "retrieval:notes.jsonl,title,body or classification:reviews.csv,text,stars. Unset: the seven STS tasks (semantic "
+    "textual similarity) if $ISOTUNE_DATA has them, otherwise the bundled test pairs."
 )
 AGGREGATION = (
     "How to score an STS task that has subsets. all: one correlation over all pairs together, as the papers do. mean: "
@@ -29,7 +30,6 @@ SCALE = (
     "With --calibrate: the score of two sentences that mean the same. Unset: the dataset's, or 5, as isotune label "
     "writes it; where no score is above 1, it has to be given."
 )
-COLUMNS = "The columns of files of pairs that have no usual name, such as sentence1=first score=similarity."
 
 
 def evaluate(
@@ -40,7 +40,6 @@ def evaluate(
     precision: Annotated[Precision | None, PRECISION] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE)] = False,
     scale: Annotated[float | None, Parameter(help=SCALE), within(1e-9, 1e9)] = None,
-    columns: Annotated[dict[str, str] | None, PAIRS, Parameter(help=COLUMNS)] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Of two or more encoders, a second table has the difference of each from the first. An interval tells how far it
@@ -48,14 +47,14 @@ def evaluate(
     for each encoder that is better by more than chance.
 
     Four kinds of task answer four questions. Similarity: does the cosine of two vectors agree with people's scores?
-    Retrieval: are a query's answers nearer to it than all other documents? Transfer: can a simple classifier work with
-    the vectors? Geometry: how are the vectors distributed?
+    Retrieval: are a query's answers nearer to it than all other documents? Classification, also of the named transfer
+    tasks: can a simple classifier find the labels of new texts by their vectors? Geometry: how are the vectors
+    distributed?
     """
     import rich
     from rich.console import Console
     from rich.progress import track
 
-    from isotune.data import ScoredPair, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
@@ -81,11 +80,11 @@ def evaluate(
     if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
         raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
     # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
-    loaded_tasks = load_tasks(tasks, columns)
+    loaded_tasks = load_tasks(tasks)
     if calibrate and not (len(loaded_tasks) == 1 and isinstance(loaded_tasks[0], STSTask)):
         raise InputError(f"--calibrate: {tasks[0]} is no file or dataset of scored pairs; name one, such as stsb:dev")
     scored = source_of(tasks[0]) if calibrate else ""
-    pairs = list(read(scored, ScoredPair, columns)) if calibrate and columns else scored
+    pairs = tasks[0] if calibrate and "," in tasks[0] else scored  # with the columns that it names
     encoders = [Encoder.load(each, precision=precision) for each in paths]
     console = Console(stderr=True)
     progress = track(encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal)

@@ -131,7 +131,7 @@ class ScoredPairs:
     subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
 
 
-def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
+def read_scored_pairs(source: Source, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
     """Reads scored pairs to evaluate on.
 
     `source` is any source of `read`, such as a dataset's "name:split", or "name" and `split`, or a file with
@@ -150,7 +150,7 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
     elif name == "hub" and not HubSource.parse(named_split.partition(":")[0]).file and ":" not in named_split:
         raise InputError(f"{source}: name the split to evaluate on, such as {source}:test")
     else:
-        name, split = str(source), ""
+        name, split = str(source) if isinstance(source, str | Path) else "<rows>", ""
     pairs: list[ScoredPair] = []
     subsets: list[str] = []
     for file in read_records(f"{name}:{split}" if is_known else source, RowQuery(ScoredPair)):
@@ -163,7 +163,7 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
     if not ((lowest <= scores) & (scores <= highest)).all():
         raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
     if len(set(scores)) < 2:
-        raise InputError(f"{source}: the scores have no variance, so that a correlation is undefined")
+        raise InputError(f"{name}: the scores have no variance, so that a correlation is undefined")
     return ScoredPairs(name, split, sentence1, sentence2, scores, subsets)
 
 

@@ -25,6 +25,7 @@ from .sts import score as score
 from .tables import AGGREGATIONS as AGGREGATIONS
 from .tables import comparison_tables as comparison_tables
 from .tables import difference_table as difference_table
+from .task_rows import TaskRows as TaskRows
 from .tasks import GROUPS as GROUPS
 from .tasks import DevTask as DevTask
 from .tasks import RowTask as RowTask
@@ -36,6 +37,7 @@ from .tasks import resampled as resampled
 from .tasks import source_of as source_of
 from .tasks import task_title as task_title
 from .tasks import with_whole_path as with_whole_path
+from .transfer import ClassificationTask as ClassificationTask
 from .transfer import TransferTask as TransferTask
 from .vectors import Floats as Floats
 from .vectors import SentenceEncoder as SentenceEncoder

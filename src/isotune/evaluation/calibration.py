@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isotune.data import DATASETS, HIGHEST_SCORE, ScoredPair, read
+from isotune.data import DATASETS, HIGHEST_SCORE, ScoredPair
 from isotune.encoder.calibration import Calibration
 from isotune.errors import InputError
+from isotune.evaluation.task_rows import rows_of
 from isotune.evaluation.vectors import Floats, sentence_vectors, unit_length
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ def calibrate(
 
     Args:
         encoder: an encoder, or its folder or hub name. It is not changed; `encoder.calibration = ...` keeps the result.
-        pairs: a file, a dataset's "name:split", or rows. Their scores begin at 0, which says that two sentences have
-            nothing in common. Those of a dataset have the dataset's scale.
+        pairs: a file, also with its columns as in "pairs.csv,first,second,grade"; a dataset's "name:split"; or rows.
+            Their scores begin at 0, which says that two sentences have nothing in common. Those of a dataset have the
+            dataset's scale.
         scale: the score of two sentences that mean the same. If None, 5, as `isotune label` writes it; then some score
             has to be above 1.
 
@@ -41,7 +43,7 @@ def calibrate(
 
         encoder = Encoder.load(encoder)
     name = str(pairs) if isinstance(pairs, str | Path) else "the pairs"
-    rows = list(read([pairs], ScoredPair))
+    rows = rows_of(pairs, ScoredPair)
     same = _shares(np.array([row.score for row in rows]), name, scale)
     sentences = [row.sentence1 for row in rows] + [row.sentence2 for row in rows]
     vectors = unit_length(sentence_vectors(encoder.encode, sentences, name).astype(np.float64))  # [2 N, d]

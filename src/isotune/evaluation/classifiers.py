@@ -4,6 +4,7 @@ A task has the part train; train and test; or train, dev and test. With train al
 each row is tested by a classifier that has not seen it. All folds are stratified, and shuffled by SentEval's seed.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -49,15 +50,17 @@ class Logistic:
         from sklearn.model_selection import cross_val_predict
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
+        from threadpoolctl import threadpool_limits
 
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
         x, y = parts["train"][0].cpu().numpy(), parts["train"][1]
-        if "test" in parts:
-            predictions = classifier.fit(x, y).predict(parts["test"][0].cpu().numpy())
-            protocol = "trained on train, tested on test"
-        else:
-            predictions = cross_val_predict(classifier, x, y, cv=_folds(y))
-            protocol = f"{FOLDS} folds"
+        with threadpool_limits(1, "blas"):  # its products are small: several threads wait for each other
+            if "test" in parts:
+                predictions = classifier.fit(x, y).predict(parts["test"][0].cpu().numpy())
+                protocol = "trained on train, tested on test"
+            else:
+                predictions = cross_val_predict(classifier, x, y, cv=_folds(y))
+                protocol = f"{FOLDS} folds"
         return ClassifierResult(predictions, protocol, None, (self.c,))
 
 
@@ -137,4 +140,6 @@ def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    return list(folds.split(np.zeros(len(targets)), targets))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")  # then some folds have no row of the class
+        return list(folds.split(np.zeros(len(targets)), targets))

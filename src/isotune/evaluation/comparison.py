@@ -30,13 +30,13 @@ from isotune.evaluation.results import (
     TransferResult,
     check_way,
 )
-from isotune.evaluation.tasks import GROUPS, RowTask, Task, load_tasks, resampled
+from isotune.evaluation.tasks import GROUPS, RowTask, Task, TaskSource, load_tasks, resampled
 from isotune.evaluation.vectors import Floats, SentenceEncoder
 
 
 def evaluate(
     encoder: SentenceEncoder | str | Path,
-    tasks: str | Path | Sequence[str | Path] | None = None,
+    tasks: TaskSource | Sequence[TaskSource] | None = None,
     *,
     name: str | None = None,
 ) -> Evaluation:
@@ -44,8 +44,8 @@ def evaluate(
 
     Args:
         encoder: anything with a method `encode`; or a folder or hub name to load.
-        tasks: names or files, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS tasks (the group
-            "sts") if this machine has their data, and "stsb-open" otherwise.
+        tasks: names, files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS tasks
+            (the group "sts") if this machine has their data, and "stsb-open" otherwise.
         name: the encoder's name in the result. If None, it is the folder or hub name, or else the encoder's class.
 
     Returns:
@@ -72,7 +72,7 @@ def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
 
 def compare(
     encoders: Mapping[str, SentenceEncoder | str | Path] | Sequence[str | Path],
-    tasks: str | Path | Sequence[str | Path] | None = None,
+    tasks: TaskSource | Sequence[TaskSource] | None = None,
     *,
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
@@ -81,7 +81,7 @@ def compare(
 
     Args:
         encoders: folders or hub names; or encoders by name, each of them as `evaluate` takes it.
-        tasks: names or files, as `evaluate` takes them.
+        tasks: as `evaluate` takes them.
         aggregation: how a correlation puts a task's subsets together; see `Evaluation.scores`.
         metric: which correlation.
 

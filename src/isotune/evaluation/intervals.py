@@ -55,6 +55,17 @@ def resampled_means(values: NDArray[Any], seed: int = 0) -> Floats:
     return means
 
 
+def resampled_macro_f1(numbers: Floats, seed: int = 0) -> Floats:
+    """The macro F1 [RESAMPLES] of true and predicted class numbers [N, 2], over samples of N rows."""
+    true, predicted = (column[:, None] == np.unique(numbers) for column in numbers.T)  # [N, classes]
+    scores = np.zeros(RESAMPLES)
+    for places, counts in _samples(len(numbers), RESAMPLES, (seed, 0)):
+        all_of_class = counts @ true + counts @ predicted  # [n, classes]
+        f1 = 2 * (counts @ (true & predicted)) / np.maximum(all_of_class, 1)
+        scores[places] = f1.sum(1) / (all_of_class > 0).sum(1)
+    return scores
+
+
 def interval(values: Floats) -> tuple[float, float]:
     """The ends of the middle 95 % of bootstrapped values [resamples]."""
     low, high = np.quantile(values, (0.025, 0.975))

@@ -1,7 +1,8 @@
 """Metrics of predicted classes and scores, by the names that a method's dev data gives.
 
-They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and Spearman's (STS-B). The
-numbers are scikit-learn's and scipy's. If all predictions are equal, a correlation is undefined and counts as 0.
+They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and Spearman's (STS-B); and
+macro F1, the mean of the classes' F1. The numbers are scikit-learn's and scipy's. If all predictions are equal, a
+correlation is undefined and counts as 0.
 """
 
 from typing import Any
@@ -19,10 +20,11 @@ def measure(metric: str, targets: Values, predictions: Values) -> float:
     """Compares predictions with true class numbers or scores, both [N], by one of these metrics; higher is better."""
     if metric == "accuracy":
         return float(np.mean(targets == predictions))
-    if metric == "f1":
+    if metric in ("f1", "macro_f1"):
         from sklearn.metrics import f1_score
 
-        return float(f1_score(targets, predictions, zero_division=0.0))
+        average = "binary" if metric == "f1" else "macro"
+        return float(f1_score(targets, predictions, average=average, zero_division=0.0))
     if metric == "matthews":
         from sklearn.metrics import matthews_corrcoef
 

@@ -95,12 +95,14 @@ class TransferResult(Result):
     rows: int  # the number of rows tested on
     accuracy: Fraction
     f1: Fraction | None  # of class 1, for tasks that report it (MRPC); None for the others
+    macro_f1: Fraction | None = None  # the mean of the classes' F1, for texts with labels of the user
     dev_accuracy: Fraction | None  # by which the regularisation was chosen; None if the regularisation is fixed
     regularisation: tuple[Finite, ...]  # its strength, for each classifier that was tested
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The accuracy under the task's name and F1, if there is one, under NAME-f1."""
-        return {self.name: self.accuracy} | ({} if self.f1 is None else {f"{self.name}-f1": self.f1})
+        """The accuracy under the task's name; F1 and macro F1, if there are any, under NAME-f1 and NAME-macro-f1."""
+        more = {f"{self.name}-f1": self.f1, f"{self.name}-macro-f1": self.macro_f1}
+        return {self.name: self.accuracy} | {key: value for key, value in more.items() if value is not None}
 
 
 class GeometryResult(Result):
@@ -235,8 +237,8 @@ class DevGain(Result):
     """The score on the dev data, before training and of the encoder kept, and how sure the gain is."""
 
     name: str
-    unit: Literal["pairs", "queries"]  # scored by Spearman's correlation, or by nDCG
-    rows: int  # how many pairs or queries there are
+    unit: Literal["pairs", "queries", "texts"]  # scored by Spearman's correlation, by nDCG, or by accuracy
+    rows: int  # how many of them there are
     before: Correlation
     after: Correlation
     low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the rows

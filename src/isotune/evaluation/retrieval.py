@@ -7,7 +7,6 @@ The measures are those of trec_eval, on which BEIR and mteb rest. The gain of a 
 rank r counts 1 / log2(r + 1). Of equally near documents, the one with the larger id comes first.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.data import DATASETS, Pair, ScoredPairs, read
+from isotune.data import Pair, ScoredPairs
 from isotune.data.records import read_file
+from isotune.data.sources import Source
 from isotune.errors import InputError, unknown
 from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
+from isotune.evaluation.task_rows import place_and_part, rows_of
 from isotune.evaluation.vectors import Floats, SentenceEncoder, nearest, sentence_vectors, unit_length
 
 DEPTH = 100  # ranks that are looked at
@@ -79,21 +80,13 @@ def _measured(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[flo
     ]
 
 
-def place_and_part(source: str) -> tuple[str, str]:
-    """What a retrieval task reads, and which part: ("nfcorpus", ":dev") or ("notes.jsonl", ",title,body")."""
-    place, part = re.fullmatch(r"(.+?)((?:,[^,/]+){2}|:\w+)?", source, re.DOTALL).groups("")  # type: ignore[union-attr]
-    return (source, "") if place in (*DATASETS, "hub") and part.startswith(":") else (place, part)
-
-
-def load_retrieval(name: str, source: str, columns: Mapping[str, str] | None = None) -> RetrievalTask:
-    """Reads a folder in BEIR's layout, or a file or dataset of pairs; `columns` as `data.read` takes them for pairs."""
-    place, part = place_and_part(source)
-    if Path(place).is_dir():
-        return _read_folder(name, Path(place), part.removeprefix(":") or "test")
-    place += part if part.startswith(":") else ""  # the split of a dataset on the hub
-    if part.startswith(","):
-        columns = dict(zip(Pair._fields, part[1:].split(","), strict=True))
-    pairs = list(read(place, Pair, columns))
+def load_retrieval(name: str, source: Source) -> RetrievalTask:
+    """Reads pairs as `rows_of` does; or a folder in BEIR's layout, such as "nfcorpus" or "nfcorpus:dev"."""
+    if isinstance(source, str):
+        place, part = place_and_part(source)
+        if Path(place).is_dir():
+            return _read_folder(name, Path(place), part.removeprefix(":") or "test")
+    pairs = rows_of(source, Pair)
     queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
     numbers = {text: number for number, text in enumerate(documents)}
     grades: dict[str, dict[int, int]] = {query: {} for query in queries}

@@ -97,7 +97,7 @@ def _header(key: str, task: TaskResult) -> str:
         return RANKING_TITLES.get(measure, measure.capitalize())
     if isinstance(task, GeometryResult | NamedScores):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
-    return task_title(task.name) + (" F1" if key != task.name else "")
+    return task_title(task.name) + key.removeprefix(task.name).replace("-", " ").replace("f1", "F1")
 
 
 def _table(

@@ -1,6 +1,7 @@
 """The table of tasks that an encoder can be scored on, and the groups of tasks that have an average."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,19 +10,19 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from isotune.data import DATASETS, available, read_scored_pairs
+from isotune.data import DATASETS, ScoredPair, available, read_scored_pairs
+from isotune.data.sources import Source
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry import load_geometry
-from isotune.evaluation.intervals import resampled_correlations, resampled_means
+from isotune.evaluation.intervals import resampled_correlations, resampled_macro_f1, resampled_means
 from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskResult, ranking_scores
-from isotune.evaluation.retrieval import RetrievalTask, load_retrieval, place_and_part
+from isotune.evaluation.retrieval import RetrievalTask, load_retrieval
 from isotune.evaluation.sts import STSTask
-from isotune.evaluation.transfer import TransferTask, load_transfer
+from isotune.evaluation.task_rows import TaskRows, place_and_columns, place_and_part
+from isotune.evaluation.transfer import ClassificationTask, TransferTask, load_classification, load_transfer
 from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder
 from isotune.registry import Registry
-
-GEOMETRY, RETRIEVAL = "geometry", "retrieval"  # the kinds of task that stand before their data: geometry:mine.tsv
 
 F = TypeVar("F", bound="Callable[[SentenceEncoder], float | Mapping[str, float]]")
 
@@ -41,8 +42,10 @@ class Task(Protocol):
         """
 
 
-DevTask: TypeAlias = STSTask | RetrievalTask
-"""A task over pairs of texts, which can choose a step."""
+DevTask: TypeAlias = STSTask | RetrievalTask | ClassificationTask
+"""A task that can choose a step."""
+TaskSource: TypeAlias = str | Path | TaskRows
+"""A task as users name it: its name, a file, or rows from memory."""
 RowTask: TypeAlias = DevTask | TransferTask
 """A task whose score is over rows, so that these can be drawn again."""
 
@@ -56,6 +59,10 @@ def resampled(
             return {task.name: resampled_correlations(task.pairs, values, aggregation, metric, seed=seed)}
         case RetrievalTask():
             return dict(zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True))
+        case ClassificationTask():
+            right = values[:, 0] == values[:, 1]
+            f1 = resampled_macro_f1(values, seed)
+            return {task.name: resampled_means(right, seed), f"{task.name}-macro-f1": f1}
     return {task.name: resampled_means(values, seed)}
 
 
@@ -146,78 +153,96 @@ _GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 lang
 _GROUP_TITLES |= {"senteval-sts": "SentEval STS", "senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
 
 
-def load_tasks(
-    tasks: str | Path | Sequence[str | Path] | None = None, columns: Mapping[str, str] | None = None
-) -> list[Task]:
+def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[Task]:
     """Reads the data of tasks. A task that is named twice is read once.
-
-    `columns` names columns of files that have no usual name, as `read_scored_pairs` takes them.
 
     Args:
         tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
-            scored pairs, as a file or a dataset's split such as "stsb:dev"; the geometry on scored or labelled pairs,
-            such as "geometry:mine.tsv" or "geometry:minbert-quora:dev"; or retrieval: in a folder in BEIR's layout,
-            such as "retrieval:nfcorpus" (its test split) or "retrieval:nfcorpus:dev", or in pairs, where each first
-            text has to find its second among all, such as "retrieval:faq.tsv" or "retrieval:notes.jsonl,title,body"
-            (two columns). If None or empty, the tasks are the seven of the group "sts" if this machine has
-            their data, and "stsb-open" otherwise.
+            scored pairs, as a file or a dataset's split such as "stsb:dev"; "geometry:DATA", the geometry on scored or
+            labelled pairs; "classification:DATA", texts with labels; "retrieval:DATA", pairs where each first text has
+            to find its second among all, or a folder in BEIR's layout ("retrieval:nfcorpus", its test split, or
+            "retrieval:nfcorpus:dev"); or `TaskRows`. A file's columns may stand behind its name:
+            "pairs.csv,first,second,grade", "retrieval:notes.jsonl,title,body", "classification:reviews.csv,text,stars".
+            If None or empty, the tasks are the seven of the group "sts" if this machine has their data, and
+            "stsb-open" otherwise.
 
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.
     """
-    return [read() for _, read in (_found(task, columns) for task in named_tasks(tasks))]
+    loaded = [read() for _, read in map(_found, named_tasks(tasks))]
+    for name, count in Counter(task.name for task in loaded).items():
+        if count > 1:
+            raise InputError(f"{count} tasks have the name {name!r}; give TaskRows another name")
+    return loaded
 
 
-def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[str | Path]:
+def named_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[TaskSource]:
     """The tasks that `load_tasks` reads for this argument, each once, and those of a group in its place."""
     default = ("sts",) if all(available(task) for task in GROUPS["sts"]) else ("stsb-open",)
-    tasks = [tasks] if isinstance(tasks, str | Path) else tasks
-    members: list[str | Path] = []
+    tasks = [tasks] if isinstance(tasks, TaskSource) else tasks
+    members: list[TaskSource] = []
     for task in tasks or default:
         members += GROUPS.get(task, (task,)) if isinstance(task, str) else (task,)
     return list(dict.fromkeys(members))
 
 
 def load_dev(source: str) -> DevTask:
-    """Reads what chooses a step: a retrieval task by its name, or scored pairs, of a dataset its dev split."""
+    """Reads what chooses a step: retrieval:DATA, classification:DATA or scored pairs, of a dataset those of dev."""
     kind, _, data = source.partition(":")
-    return load_retrieval(source, data) if kind == RETRIEVAL else STSTask(read_scored_pairs(source))
+    return _LOADERS[kind](source, data) if kind in _LOADERS else _load_pairs("", source)
+
+
+def _load_pairs(name: str, source: Source) -> STSTask:
+    place, columns = place_and_columns(source, ScoredPair)
+    pairs = read_scored_pairs(place, columns=columns)
+    return STSTask(replace(pairs, name=name, split="") if name else pairs)
+
+
+_LOADERS: Mapping[str, Callable[[str, Source], DevTask]] = {
+    "similarity": _load_pairs,
+    "retrieval": load_retrieval,
+    "classification": load_classification,
+}
+_KINDS = ("geometry", *_LOADERS)  # they stand before their data, as in retrieval:faq.tsv
 
 
 def with_whole_path(task: str) -> str:
     """The name of a task, with the whole path of the file or folder in it."""
     kind, colon, data = task.partition(":")
-    if kind not in (GEOMETRY, RETRIEVAL):
+    if kind not in _KINDS:
         kind, colon, data = "", "", task
-    place, part = place_and_part(data) if kind == RETRIEVAL and data else (data, "")
+    place, part = place_and_part(data) if data else ("", "")
     known = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
     return task if known or not os.path.exists(place) else f"{kind}{colon}{os.path.abspath(place)}{part}"
 
 
-def source_of(task: str | Path) -> str:
-    """A task's data: a file, a folder, a dataset's "name:split" or "name"; empty for a plugin's task, with its own."""
+def source_of(task: TaskSource) -> str:
+    """A task's data: a file, a folder, a dataset's "name:split" or "name"; empty where the task has them itself."""
     source, _ = _found(task)
     return source
 
 
-def _found(task: str | Path, columns: Mapping[str, str] | None = None) -> tuple[str, Callable[[], Task]]:
+def _found(task: TaskSource) -> tuple[str, Callable[[], Task]]:
     """A task's data, as `source_of` gives them, and what reads them."""
+    if isinstance(task, TaskRows):
+        return "", lambda: _LOADERS[task.kind](task.name, task.read())
     name = str(task)
     if task in TASKS:
         return TASKS[name].source, lambda: TASKS[name].load(name, TASKS[name].source)
     kind, _, data = task.partition(":") if isinstance(task, str) else ("", "", "")
-    if kind == GEOMETRY and data:
+    if kind == "geometry" and data:
         return data, lambda: load_geometry(name, data)
-    if kind == RETRIEVAL and data:
-        return place_and_part(data)[0], lambda: load_retrieval(name, data, columns)
+    if kind in _LOADERS and data:
+        return place_and_part(data)[0], lambda: _LOADERS[kind](name, data)
     if kind in DATASETS:
         source = name if data else f"{name}:test"
-        return source, lambda: STSTask(replace(read_scored_pairs(source), name=name, split=""))
-    if isinstance(task, Path) or Path(task).is_file():
-        return name, lambda: STSTask(read_scored_pairs(Path(task), columns=columns))
-    if "." in task or os.path.basename(task) != task:
-        raise InputError(f"{task}: no such file, and no task has this name")
-    raise unknown("task or file", task, [*TASKS, *GROUPS])
+        return source, lambda: _load_pairs(name, source)
+    place, _ = (name, "") if isinstance(task, Path) else place_and_part(name)
+    if isinstance(task, Path) or os.path.isfile(place):
+        return place, lambda: _load_pairs(name, task)
+    if "." in name or os.path.basename(name) != name:
+        raise InputError(f"{name}: no such file, and no task has this name")
+    raise unknown("task or file", name, [*TASKS, *GROUPS])
 
 
 def task_title(name: str) -> str:

@@ -10,11 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
-from isotune.evaluation.classifiers import Classifier, SentEval
+from isotune.data import DATASETS, LabelledPair, LabelledSentence, ScoredPairs, read
+from isotune.data.sources import Source
+from isotune.errors import InputError
+from isotune.evaluation.classifiers import FOLDS, Classifier, Logistic, SentEval
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
+from isotune.evaluation.task_rows import rows_of
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
 
@@ -74,6 +77,56 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
         *texts, labels = zip(*part, strict=True)
         parts[split] = texts, np.array([numbers[label] for label in labels])
     return TransferTask(name, classifier, parts, f1=kind is LabelledPair)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationTask:
+    """Texts with labels of the user: does a logistic regression on their vectors find the labels of other texts?"""
+
+    name: str  # that the user gives, such as "classification:reviews.csv,text,stars"
+    texts: Sequence[str]  # N texts
+    numbers: Integers  # [N] their labels' numbers, from 0
+
+    measure = "accuracy"  # what the task's score is
+    unit = "texts"  # what its rows are
+
+    @property
+    def pairs(self) -> ScoredPairs:
+        """Each text as a pair with itself, so that the overlap with the training text can be counted."""
+        texts = list(self.texts)
+        return ScoredPairs(self.name, "", texts, texts, self.numbers.astype(np.float64), [self.name] * len(texts))
+
+    def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
+        """Predicts each text's label by folds; the values are the true and the predicted class numbers, [N, 2]."""
+        vectors = to_float64_device(sentence_vectors(encoder.encode, self.texts, self.name), encoder)
+        classifier = Logistic()
+        result = classifier({"train": (vectors, self.numbers)})
+        scored = TransferResult(
+            name=self.name,
+            classifier=classifier.title,
+            protocol=result.protocol,
+            rows=len(self.texts),
+            accuracy=measure("accuracy", self.numbers, result.predictions),
+            f1=None,
+            macro_f1=measure("macro_f1", self.numbers, result.predictions),
+            dev_accuracy=None,
+            regularisation=result.regularisation,
+        )
+        return scored, np.stack([self.numbers, result.predictions], 1).astype(np.float64)
+
+
+def load_classification(name: str, source: Source) -> ClassificationTask:
+    """Reads texts with labels as `rows_of` does; raises `InputError` where no label is frequent enough."""
+    texts, labels = zip(*rows_of(source, LabelledSentence), strict=True)
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"{name}: all labels are {labels[0]!r}; two or more classes are needed")
+    if np.bincount(numbers).max() < FOLDS:
+        raise InputError(
+            f"{name}: {len(classes):,} different labels for {len(labels):,} texts, none for {FOLDS} of them; "
+            f"the {FOLDS} folds of the evaluation need more texts of a label"
+        )
+    return ClassificationTask(name, texts, numbers)
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:

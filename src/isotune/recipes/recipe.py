@@ -110,14 +110,15 @@ class Recipe(BaseModel):
     bert-tiny, the bundled model."""
 
     dev: str = "stsb-open:dev"
-    """Which step is kept: the one that scores highest on these scored pairs (a named dataset or a file) or in this
-    retrieval, such as retrieval:faq.tsv. With most_forgotten another rule holds, which its help tells. With none, the
-    last step is kept."""
+    """Which step is kept: the one that scores highest on these scored pairs (a named dataset or a file), in this
+    retrieval, such as retrieval:faq.tsv, or in this classification, such as classification:reviews.csv,text,stars (a
+    file and its columns). With most_forgotten another rule holds, which its help tells. With none, the last step is
+    kept."""
 
     tasks: tuple[str, ...] = ()
-    """The tasks on which the start and the result are evaluated: names, files of scored pairs, or retrieval:DATA.
-    Unset: those of the recipe's published score, or else the seven STS tasks; if their data can't be read, the bundled
-    test pairs."""
+    """The tasks on which the start and the result are evaluated: names, files of scored pairs, retrieval:DATA or
+    classification:DATA. A file's columns may stand behind its name, as in pairs.csv,first,second,grade. Unset: those of
+    the recipe's published score, or else the seven STS tasks; if their data can't be read, the bundled test pairs."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""

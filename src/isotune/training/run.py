@@ -26,7 +26,7 @@ from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import DevTask, RunEvaluation, Task, load_dev, load_tasks, with_whole_path
+from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
@@ -51,6 +51,7 @@ from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
+JUDGED_BY = "dev", "tasks"  # the options that may be rows from memory, which folders of the same names then get
 
 
 def train(
@@ -82,7 +83,8 @@ def train(
         watch: is called with every record that goes to metrics.jsonl, a dict; an exception ends the run, which can be
             resumed. Only the first of several processes calls it.
         options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
-            method's options. `model` may also be an `Encoder` or a `SentenceTransformer`; the run folder gets a copy.
+            method's options. `model` may also be an `Encoder` or a `SentenceTransformer`, and `dev` and each of `tasks`
+            `TaskRows`; the run folder gets a copy.
 
     Returns:
         An `isotune.training.Result`: the run folder, the folder of the kept encoder, the report and the scores.
@@ -99,6 +101,8 @@ def train(
         if not hasattr(start, "save"):
             raise InputError(f"model: a name, or an encoder, is needed, not {start!r:.80}")
         options["model"] = str(folder / START)
+    judged_by = {key: options.get(key) for key in JUDGED_BY}
+    options |= {key: _in_folder(value, folder / key) for key, value in judged_by.items() if value is not None}
     given = [sources] if isinstance(sources, str | Path) else sources or ()
     if not isinstance(given, Sequence) or not all(isinstance(source, str | Path) for source in given):
         raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
@@ -127,6 +131,7 @@ def train(
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
             if start is not None and not resume:
                 workers.by_leader(partial(start.save, str(folder / START)))
+            workers.by_leader(partial(_save_rows, judged_by, folder))
             leads = workers.leads
             shown = (quiet, watch) if leads else (True, None)
             with (
@@ -137,6 +142,20 @@ def train(
                 if fitting:
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
                 return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
+
+
+def _in_folder(tasks: Any, folder: Path) -> Any:
+    """A task or several by their names; rows from memory have that of their file in the folder."""
+    if isinstance(tasks, TaskRows):
+        return tasks.name_in(folder)
+    return tasks if isinstance(tasks, str | Path) else [_in_folder(task, folder) for task in tasks]
+
+
+def _save_rows(tasks: Mapping[str, Any], folder: Path) -> None:
+    for key, given in tasks.items():
+        for task in [given] if isinstance(given, TaskRows) else given or ():
+            if isinstance(task, TaskRows):
+                task.save(folder / key)
 
 
 @contextmanager

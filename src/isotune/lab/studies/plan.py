@@ -52,7 +52,7 @@ class PlannedRun:
         recipe = self.recipe
         stages = [recipe.inputs(stage) for stage in recipe.stages] if recipe else []
         dev = recipe.dev_task if recipe else None
-        chosen_on = (source_of(dev) if dev.startswith("retrieval:") else dev,) if dev else ()
+        chosen_on = (dev if dev.partition(":")[0] in DATASETS else source_of(dev),) if dev else ()
         return Inputs(
             tuple(dict.fromkeys(source for stage in stages for source in stage.data)),
             tuple(dict.fromkeys(source for stage in stages for source in stage.dev or chosen_on)),
