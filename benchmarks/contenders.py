@@ -25,16 +25,7 @@ Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 def isotune(
     model: Path, precision: str, threads: int, cache: Path, batch_bytes: int | None = None, device: str = "cpu"
 ) -> Encode:
-    """Loads isotune.
-
-    Args:
-        model: the model's folder.
-        precision: the number type to compute in.
-        threads: torch's threads.
-        cache: not used; the peers keep converted models there.
-        batch_bytes: the size of a batch, if not the encoder's own: the bytes of one hidden state of all its tokens.
-        device: the processor or a GPU.
-    """
+    """Loads isotune. `batch_bytes` are those of one hidden state of a batch's tokens, if not the encoder's own."""
     import torch
 
     from isotune import Encoder, tune_process

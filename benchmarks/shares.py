@@ -49,19 +49,12 @@ OTHER = "other small operations, and calling them"
 
 
 class Spent(NamedTuple):
-    """The time of a step or batch.
+    """The time of a step or batch."""
 
-    Attributes:
-        seconds: processor seconds, without the profiler.
-        shares: {group of operations: share of the time}.
-        rate: FLOP/s of the linear layers over the whole time.
-        limit: FLOP/s of a product by itself.
-    """
-
-    seconds: float
-    shares: dict[str, float]
-    rate: float
-    limit: float
+    seconds: float  # of the processor, without the profiler
+    shares: dict[str, float]  # {group of operations: share of the time}
+    rate: float  # FLOP/s of the linear layers over the whole time
+    limit: float  # FLOP/s of a product by itself
 
 
 def main() -> None:

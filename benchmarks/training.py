@@ -60,10 +60,7 @@ def waiting(
 ) -> Iterator[dict[Key, Callable[[], Timing]]]:
     """Trainings that wait between two steps. A call of a value lets that training make `steps` more steps.
 
-    Args:
-        settings: the options of each training, as `trainers` has them, and "processes" if several train together.
-        steps: the steps of a call.
-        log: the file of what the processes print.
+    The settings are the options of `trainers`, and "processes" if several train together. The log gets what they print.
     """
     groups: dict[Key, list[Worker]] = {}
     with TemporaryDirectory() as folder:

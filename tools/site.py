@@ -1,7 +1,9 @@
-"""Adds pages to the documentation site: those of the root, a page for each public name, and the stories' notebooks."""
+"""Adds pages to the documentation site: the root's, the commands, a page for each public name, and the notebooks."""
 
 import json
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -9,6 +11,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import isotune
+from isotune.cli import main
+from isotune.cli.app import COMMANDS
+from isotune.methods import OPTIONS
 
 ROOT = Path(__file__).parents[1]
 ROOT_PAGES = {"README.md": "index.md"} | {
@@ -33,6 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"{MEASUREMENTS}/{path.name}", content=path.read_text("utf-8")))
     for path in sorted((ROOT / "docs" / "stories").glob("*.ipynb")):
         files.append(File.generated(config, f"stories/{path.stem}.md", content=_story(path)))
+    files.append(File.generated(config, "commands.md", content=_commands()))
     for name, page in _pages_of_names().items():
         files.append(File.generated(config, page, content=f"::: isotune.{name}\n"))
     return files
@@ -43,6 +49,19 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if "/" not in page.file.src_uri:
         markdown = markdown.replace("](../", "](")
     return re.sub(r"\]\(([\w/.-]+)\.ipynb\)", r"](\1.md)", markdown)
+
+
+def _commands() -> str:
+    """The help of each command, and the options of each method of `isotune train`."""
+    parts = ["# Commands", "Each command with all of its options, as `isotune COMMAND --help` prints them."]
+    for words in [[name] for name in COMMANDS] + [["train", "--method", name] for name in OPTIONS]:
+        with redirect_stdout(StringIO()) as printed:
+            main([*words, "--help"])
+        text = printed.getvalue().strip()
+        options_of_method = re.search(r"╭─ Method .*?╯$", text, re.DOTALL | re.MULTILINE)
+        shown = options_of_method[0] if len(words) > 1 and options_of_method else text
+        parts.append(f"## isotune {' '.join(words)}\n\n```text\n{shown}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def _story(path: Path) -> str:
