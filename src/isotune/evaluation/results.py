@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field, model_validator
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import invalid, unknown
+from isotune.errors import InputError, invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -36,11 +36,13 @@ class Result(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a result's file of JSON; raises `InputError` if the file is damaged."""
+        """Reads a result's file of JSON; raises `InputError` if the file is missing or damaged."""
         try:
             return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise InputError(f"{path}: it can't be read ({error.strerror})") from error
         except ValidationError as error:
-            raise invalid(str(path), error) from error
+            raise InputError(f"{invalid(str(path), error)}; the command that wrote this file makes it again") from error
 
 
 class Aggregates(Result):

@@ -6,16 +6,14 @@ from functools import partial
 from math import inf
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from isotune.evaluation import Result
 from isotune.lab.studies.study import Cell, Published, Study, Value
 from isotune.lab.studies.wording import digits, line_title, measured_digits, with_deviation
 
 
-class MadeRun(BaseModel):
+class MadeRun(Result):
     """A run of a study, with its scores or the reason for its failure."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     arm: str  # arm, model, seed and cell are those of `PlannedRun`
     model: str
