@@ -16,7 +16,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
 from isotune.encoder.heads import Normalize
-from isotune.errors import InputError
+from isotune.errors import telling
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
@@ -32,10 +32,8 @@ def write_card(encoder: Encoder, folder: Path) -> Path:
     from huggingface_hub import metadata_load
 
     path = folder / CARD
-    try:
+    with telling(Exception, f"{path}: its first lines are no YAML", "; mend the file, or remove it"):
         earlier = (metadata_load(path) or {}) if path.exists() else {}
-    except Exception as error:  # of the YAML library that the hub's client uses
-        raise InputError(f"{path}: its first lines are no YAML; mend the file, or remove it") from error
     licence = str(earlier.get("license", "")) if "isotune" in (earlier.get("tags") or ()) else ""
     write_text(path, model_card(encoder, folder, licence=licence))
     return path
