@@ -12,7 +12,6 @@ from typing import Any
 
 from isotune.evaluation import AGGREGATIONS
 from isotune.files import read_json, write_text
-from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import draw, title
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.results import STUDY, Results
@@ -35,7 +34,7 @@ def write_page(folder: Path) -> Path:
         best=score_title(study.best),
         grouped=any(arm.against for arm in study.arms),
         beside={score for row in study.published if not row.analysis for score in row.scores},
-        sentence=partial(sentence, study),
+        is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
         figures=list(_figures(folder / "figures", study, lines)),
