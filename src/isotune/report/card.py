@@ -15,7 +15,6 @@ from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
-from isotune.encoder.heads import Normalize
 from isotune.errors import telling
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
@@ -66,24 +65,11 @@ def model_card(
         licence=licence,
         before=fill_mask(before, encoder.tokenizer),
         exportable=encoder.pooling.mode in FLAGS,
-        left_out=_left_out(encoder, after),
+        after=after,
         metadata=_metadata(run, str(source), licence, onnx),
         needs_isotune=encoder.pooling.mode not in FLAGS
         or not all(head.type_name.startswith("sentence_transformers.") for head in encoder.heads),
     )
-
-
-def _left_out(encoder: Encoder, after: str) -> list[str]:
-    """The parts that tools which know one layer and its pooling may leave out; `after` is the prompt's last part."""
-    pooling, layers = encoder.pooling, encoder.backbone.layers
-    parts = {
-        "the average of its layers": set(pooling.resolve(layers)) != {layers},
-        f"the pooling {pooling.mode}": pooling.mode not in ("cls", "mean"),
-        "the weights of its tokens": encoder.token_weights is not None,
-        "the layers after the pooling": not all(isinstance(head, Normalize) for head in encoder.heads),
-        "the prompt's text after the sentence": bool(after),
-    }
-    return [part for part, there in parts.items() if there]
 
 
 def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bool) -> str:
