@@ -19,7 +19,6 @@ from isotune.errors import telling
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
-from isotune.report.stages import Change
 from isotune.report.templates import template
 
 CARD = "README.md"
@@ -107,12 +106,12 @@ def _read_run(folder: Path) -> dict[str, Any]:
     }
 
 
-def _scores(evaluation: RunEvaluation) -> Iterator[Change]:
-    """The scores of a run; those of geometry do not say which encoder is better, and are left out."""
+def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
+    """The tasks of a run, with their scores x 100 before and after; geometry does not say which encoder is better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
     spaces = [task.scores("all", "spearman") for task in evaluation.after.tasks if isinstance(task, GeometryResult)]
     for task in (name for name in before if name not in set().union(*spaces)):
-        yield Change(task_title(task), 100 * before[task], 100 * after[task])
+        yield task_title(task), 100 * before[task], 100 * after[task]
 
 
 def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
-from isotune.report.stages import Change, group_by_stage, read_records
+from isotune.report.stages import METRIC_TITLES, group_by_stage, read_records
 from isotune.report.templates import template
 from isotune.report.text_changes import CHANGES, NEIGHBOURS, TextChanges
 
@@ -32,11 +32,6 @@ def write_report(run: Path) -> Path:
     cosines = read_arrays(points) if points else {}
     stages = group_by_stage(metrics, [stage.get("method", "") for stage in recipe.get("stages", [])])
     read = (source for feed in data.values() for source in feed["sources"]) if recipe.get("published") else ()
-    before, after, measures = {}, {}, []
-    if evaluation:
-        before, after = _correlations(evaluation.before), _correlations(evaluation.after)
-        old, new = evaluation.before.scores(), evaluation.after.scores()
-        measures = [Change(task_title(name), old[name], score) for name, score in new.items() if name not in after]
     text = template(
         "report.html.j2",
         x100=lambda value: f"{100 * value:.2f}",
@@ -45,14 +40,14 @@ def write_report(run: Path) -> Path:
     ).render(
         name=run.resolve().name,
         stages=stages,
+        metric_titles=METRIC_TITLES,
         last_step=max((stage.steps[1] for stage in stages), default=0),
         recipe=recipe,
         stand_ins=list(dict.fromkeys(filter(is_stand_in, read))),
         evaluation=evaluation,
         warnings=metrics["warning"],
-        before=before,
-        after=after,
-        measures=measures,
+        before=_correlations(evaluation.before) if evaluation else {},
+        after=_correlations(evaluation.after) if evaluation else {},
         intervals={task_title(each.score): each.words for each in evaluation.differences} if evaluation else {},
         aggregations=AGGREGATIONS,
         curves=learning_curves(stages),
