@@ -161,8 +161,10 @@ class _ParquetRow(Mapping[str, object]):
         value, place = self.batch.column(name)[self.row], f"{self.place}: column {name!r}"
         if "[ns" in str(value.type) and (value.type.num_fields or (value.is_valid and value.value % 1000)):
             raise InputError(f"{place}: nanoseconds, which Python's times do not hold; write microseconds")
-        with telling((ValueError, OverflowError), f"{place}: a value is beyond Python's types", "; write it as text"):
+        try:
             return value.as_py()
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{place}: a value is beyond Python's types ({error}); write it as text") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.batch.schema.names)
