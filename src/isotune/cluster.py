@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
-from isotune.errors import InputError, require_extra
+from isotune.errors import InputError, require_extra, telling
 from isotune.plugins import load_plugin, loaded_plugins
 
 WAITING = 1000  # tasks that Ray has at a time, so that it sees how many machines it could use
@@ -29,12 +29,10 @@ def connect(address: str | None = None) -> tuple[int, int]:
 
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}  # Ray says nothing of lost tasks
     address = address or os.environ.get("RAY_ADDRESS", "local")
-    try:
+    with telling((OSError, OverflowError, RuntimeError, ValueError), f"{address}: no Ray cluster answers"):
         if place := re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address):  # Ray itself waits for many minutes
             socket.create_connection((place[1], int(place[2])), SECONDS).close()
         ray.init(address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
-        raise InputError(f"{address}: no Ray cluster answers ({' '.join(str(error).split())})") from error
     resources = ray.cluster_resources()
     return int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
 

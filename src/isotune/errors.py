@@ -7,7 +7,8 @@ line prints the message and exits with 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from unicodedata import category
@@ -43,6 +44,18 @@ def printable(text: str) -> str:
 
 class UselessVectors(InputError):
     """Sentence vectors that can't be scored: they are not finite, or all pairs have the same cosine."""
+
+
+@contextmanager
+def telling(kinds: type[Exception] | tuple[type[Exception], ...], problem: str, advice: str = "") -> Iterator[None]:
+    """Turns errors of these kinds into one line: the problem, the reason in parentheses, and the advice."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise InputError(f"{problem} ({' '.join(reason.split())[:300]}){advice}") from error
 
 
 def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, telling, unknown
 
 CHECKSUMS = "SHA256SUMS"  # in a folder: the file that `sha256sum -c` reads
 TOML = ".toml"
@@ -159,15 +159,13 @@ def verify_checksums(folder: Path) -> bool:
     """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
     if not (folder / CHECKSUMS).exists():
         return False
-    try:
+    with telling((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
         lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines() or [""])
         listed = {name: digest for digest, _, name in lines}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if name in listed and path.is_file() and listed[name] == file_sha256(path):
                 del listed[name]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: {CHECKSUMS} can't be compared ({error})") from error
     if listed:
         raise InputError(
             f"{folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.registry import Registry
 
 
@@ -34,10 +34,8 @@ def load_plugin(path: str | Path) -> Plugin:
         InputError: the file can't be read, or fails; the message has the line.
     """
     file = Path(path).resolve()
-    try:
+    with telling(OSError, f"plugin {path}: it can't be read", "; give a Python file"):
         code = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"plugin {path}: it can't be read ({error.strerror}); give a Python file") from error
     plugin = Plugin(str(path), hashlib.sha256(code).hexdigest())
     name = f"isotune_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     if name in _LOADED and _LOADED[name].sha256 == plugin.sha256:

@@ -163,7 +163,7 @@ def study(inputs: Inputs) -> Work:
 
 def study_result(folder: Path) -> dict[str, object]:
     """The scores of each run of a study."""
-    made = Results.read(folder).runs
+    made = Results.read(folder / "study.json").runs
     return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
 
 

@@ -94,7 +94,7 @@ def test_a_table_of_each_paper_is_made(
     options |= {"sample": 40} if name == "self-guided/figure4" else {}  # the study's is larger than the text here
     changes = {"model": "me/tiny", "seeds": [0], "options": options}
     outcome = run_study.run_study(name, tmp_path / "out", **changes, quiet=True)
-    results = Results.read(outcome.page.parent)
+    results = Results.read(outcome.page.with_name("study.json"))
     assert [run.problem for run in results.runs if run.problem] == []
     assert outcome.failed == 0
     assert all(run.values for run in results.runs)

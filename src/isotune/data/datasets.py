@@ -87,7 +87,7 @@ def _open(name: str, split: str, gold: str) -> Opened:
         raise unknown(f"{_ADJECTIVES[gold]}split of {name}", split, splits or ["none"])
     facts = splits[split]
     if path := _find_file(facts):
-        source = Opened(str(path), _of_split(_read_checked(path, facts), dataset, split))
+        source = Opened(str(path), _read_checked(path, dataset, split))
         count = facts.rows_in_file
     else:
         source = open_published(dataset, split, labelled=gold == "label")
@@ -95,14 +95,6 @@ def _open(name: str, split: str, gold: str) -> Opened:
     if gold and dataset.gold_of:
         source = replace(source, records=_with_gold(source.records, dataset.gold_of, gold))
     return replace(source, records=_uniform(source, dataset, split, gold, facts.gold_count if gold else count))
-
-
-def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
-    names = dataset.splits[split].names_in_file or (split,)
-    for number, record in records:
-        # A file with one split may have no column that names it.
-        if record.get("split", names[0]) in names and dataset.subset in ("", record.get("subset")):
-            yield number, record
 
 
 def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: int) -> Records:
@@ -138,10 +130,15 @@ def _pair(record: Record) -> tuple[bytes, bytes]:
     return normalized(str(record["sentence1"])), normalized(str(record["sentence2"]))
 
 
-def _read_checked(path: Path, split: Split) -> Records:
-    """The records of a file; it is read for its hash first, so no record of a wrong file is given."""
+def _read_checked(path: Path, dataset: Dataset, split: str) -> Records:
+    """The records of a split's file; it is read for its hash first, so no record of a wrong file is given."""
+    facts = dataset.splits[split]
     with opened(path) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # BinaryIO has no readinto there
-    if digest != split.sha256:
-        raise InputError(f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {split.sha256}")
-    yield from read_file(path)
+    if digest != facts.sha256:
+        raise InputError(f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {facts.sha256}")
+    names = facts.names_in_file or (split,)
+    for number, record in read_file(path):
+        # A file with one split may have no column that names it.
+        if record.get("split", names[0]) in names and dataset.subset in ("", record.get("subset")):
+            yield number, record

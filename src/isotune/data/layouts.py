@@ -15,7 +15,7 @@ from typing import Self
 
 from isotune.data.records import LONGEST_LINE, decoded_lines, opened
 from isotune.data.rows import Records
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 
 LATIN = "iso-8859-1"
 LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small archive can unpack to any size
@@ -23,13 +23,8 @@ LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small
 
 def read_layout(layout: str, path: Path, part: str) -> Records:
     """The records of a part of a published file."""
-    read = LAYOUTS[layout]
-    try:
-        yield from read(path, part)
-    except InputError:
-        raise
-    except Exception as error:  # a damaged archive raises errors of almost any class
-        raise InputError(f"{path}: damaged, or not the published file ({part}: {error})") from None
+    with telling(Exception, f"{path}: {part}: damaged, or not the published file"):  # errors are of almost any class
+        yield from LAYOUTS[layout](path, part)
 
 
 def _sts(path: Path, folder: str) -> Records:

@@ -16,7 +16,7 @@ from isotune.data.hub import WAIT, find_fetched, open_hub
 from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import file_sha256, written
 
 LARGEST = 100_000_000  # bytes of a file; the longest has some 142,000 pairs
@@ -80,14 +80,12 @@ def fetch_web(address: str, sha256: str = "") -> Path:
     if not path.exists():
         if constants.HF_HUB_OFFLINE:
             raise InputError(f"{address}: not fetched yet, and HF_HUB_OFFLINE is set")
-        try:
-            with urlopen(address, timeout=WAIT) as answer:
-                content = answer.read(LARGEST)
-                if len(content) == LARGEST:
-                    raise InputError(f"{address}: it has {LARGEST:,} bytes or more, so it is not the dataset's file")
-                answer.read()  # an error, if the file was cut off
-        except (HTTPException, OSError) as error:  # URLError is an OSError
-            raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error
+        failed = telling((HTTPException, OSError), f"{address}: it can't be fetched")
+        with failed, urlopen(address, timeout=WAIT) as answer:
+            content = answer.read(LARGEST)
+            if len(content) == LARGEST:
+                raise InputError(f"{address}: it has {LARGEST:,} bytes or more, so it is not the dataset's file")
+            answer.read()  # an error, if the file was cut off
         with written(path) as part:
             part.write_bytes(content)
     if sha256 and (digest := file_sha256(path)) != sha256:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from isotune.bundled import MODEL_FILES
 from isotune.data.rows import Cells, Records
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 
 if TYPE_CHECKING:
     import pyarrow
@@ -80,13 +80,10 @@ def format_of(path: Path) -> Format:
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Opens a file as a binary stream, a .gz uncompressed; an error of reading in the block becomes one line too."""
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            yield cast(BinaryIO, file)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: not a whole gzip file ({error})") from None
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror or error})") from None
+    damaged = telling((EOFError, zlib.error, gzip.BadGzipFile), f"{path}: not a whole gzip file")
+    read = gzip.open if path.suffix.lower() == ".gz" else open
+    with telling(OSError, f"{path}: can't be read"), damaged, read(path, "rb") as file:
+        yield cast(BinaryIO, file)
 
 
 def read_text(file: BinaryIO, name: str) -> Records:
@@ -181,15 +178,12 @@ def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.Re
     import pyarrow
     import pyarrow.parquet
 
-    try:
+    with telling((pyarrow.ArrowException, UnicodeDecodeError), f"{name}: not a whole parquet file"):
         # Read page by page: by default a whole row group is held, and many writers make the file one row group.
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
         _refuse_same_names(parquet.schema_arrow.names, name)
         yield pyarrow.RecordBatch.from_pylist([], parquet.schema_arrow)
         yield from parquet.iter_batches(batch_size=rows)
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"{name}: not a whole parquet file ({reason})") from None
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(

@@ -21,7 +21,7 @@ from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
 from isotune.data.records import Opened, format_of, read_file, read_text
 from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, Sentence, to_rows
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, telling, unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -217,13 +217,12 @@ def items_of(rows: Iterable[Any]) -> Iterator[Any]:
         return
     import pyarrow as pa
 
-    try:
+    kinds = pa.ArrowException, KeyError, OverflowError  # of pandas' columns with values of several kinds
+    with telling(kinds, "rows: the table can't be read"):
         for batch in pa.RecordBatchReader.from_stream(rows):
             batch = batch.select([name for name in batch.schema.names if not name.startswith(INDEX)])
             for start in range(0, len(batch), ROWS_AT_ONCE):
                 yield from batch.slice(start, ROWS_AT_ONCE).to_pylist()
-    except (pa.ArrowException, KeyError, OverflowError) as error:  # of pandas' columns with values of several kinds
-        raise InputError(f"rows: the table can't be read ({str(error).splitlines()[0]})") from error
 
 
 def _from_python(rows: Iterable[Any], row_type: type[R]) -> Records:

@@ -12,6 +12,7 @@ from .results import MEASURES as MEASURES
 from .results import Comparison as Comparison
 from .results import Evaluation as Evaluation
 from .results import GeometryResult as GeometryResult
+from .results import Result as Result
 from .results import RetrievalResult as RetrievalResult
 from .results import RunEvaluation as RunEvaluation
 from .results import STSResult as STSResult

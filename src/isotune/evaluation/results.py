@@ -8,12 +8,12 @@ its numbers, which studies and reports read.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import invalid, unknown
+from isotune.errors import InputError, invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -36,11 +36,13 @@ class Result(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a result's file of JSON; raises `InputError` if the file is damaged."""
+        """Reads a result's file of JSON; raises `InputError` if the file is missing or damaged."""
         try:
             return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise InputError(f"{path}: it can't be read ({error.strerror})") from error
         except ValidationError as error:
-            raise invalid(str(path), error) from error
+            raise InputError(f"{invalid(str(path), error)}; the command that wrote this file makes it again") from error
 
 
 class Aggregates(Result):
@@ -256,6 +258,8 @@ class Verdict(Result):
 class RunEvaluation(Result):
     """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
 
+    model_config = ConfigDict(extra="ignore")  # the verdict that stands in the file; it is derived anew
+
     before: Evaluation
     after: Evaluation
     selected_step: int  # of the encoder kept; 0 is the untouched start
@@ -264,11 +268,6 @@ class RunEvaluation(Result):
     dev_is_general: bool = False  # whether the dev data are the bundled pairs, and so say nothing about the user's text
     own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given: they speak for the user's text
     labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
-
-    @model_validator(mode="before")
-    @classmethod
-    def _derive_the_verdict(cls, content: Any) -> Any:
-        return {key: content[key] for key in content if key != "verdict"} if isinstance(content, dict) else content
 
     @property
     def _judged(self) -> Sequence[Difference]:  # of averages, or else of tasks

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isotune.data import Pair, ScoredPairs
 from isotune.data.records import read_file
 from isotune.data.sources import Source
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, telling, unknown
 from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
 from isotune.evaluation.task_rows import place_and_part, rows_of
 from isotune.evaluation.vectors import Floats, SentenceEncoder, nearest, sentence_vectors, unit_length
@@ -103,7 +103,7 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
         )
     if split not in splits:
         raise unknown(f"split of {folder}", split, splits)
-    try:
+    with telling((KeyError, ValueError), f"{folder}: a column or an id is missing, or a score is no whole number"):
         queries, corpus = (
             {str(row["_id"]): row for _, row in read_file(folder / f"{name}.jsonl")} for name in ("queries", "corpus")
         )
@@ -115,8 +115,6 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
                 grades.setdefault(str(row["query-id"]), {})[numbers[str(row["corpus-id"])]] = grade
         asked = [str(queries[key]["text"]) for key in grades]
         documents = [f"{corpus[key].get('title') or ''} {corpus[key]['text']}".strip() for key in ids]
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{folder}: a column or an id is missing, or a score is no whole number ({error})") from error
     if not asked:
         raise InputError(f"{splits[split]}: no document has a score above 0, so no query has an answer")
     return RetrievalTask(name, asked, documents, list(grades.values()))

@@ -42,7 +42,10 @@ class Tethered(Method):
     def __init__(self, options: TetheredOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         self.frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
-        self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
+        self.projection: nn.Module = nn.Identity()
+        if options.projection:  # F of section 3.1: two linear layers, each followed by GELU
+            first, second = (nn.Linear(size, PROJECTION_WIDTH) for size in (encoder.dimension, PROJECTION_WIDTH))
+            self.projection = nn.Sequential(started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU())
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """All parameters but those of the embedding layer ("layer 0", section 3.1 and Figure 2)."""
@@ -91,9 +94,3 @@ class SelfGuided(Tethered):
             layer = torch.randint(h.shape[1], (len(h),), generator=batch.generator)  # the sampler sigma
             h = h[torch.arange(len(h), device=h.device), moved(layer, h.device)]  # [N, d]
         return {objective: OBJECTIVES[objective](self.projection(c), self.projection(h), self.options.temperature)}
-
-
-def _projection(dimension: int) -> nn.Module:
-    """F of section 3.1: two linear layers, each followed by GELU, initialised as BERT's layers."""
-    first, second = nn.Linear(dimension, PROJECTION_WIDTH), nn.Linear(PROJECTION_WIDTH, PROJECTION_WIDTH)
-    return nn.Sequential(started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU())

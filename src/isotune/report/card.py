@@ -15,12 +15,10 @@ from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
-from isotune.encoder.heads import Normalize
-from isotune.errors import InputError
+from isotune.errors import telling
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
-from isotune.report.stages import Change
 from isotune.report.templates import template
 
 CARD = "README.md"
@@ -32,10 +30,8 @@ def write_card(encoder: Encoder, folder: Path) -> Path:
     from huggingface_hub import metadata_load
 
     path = folder / CARD
-    try:
+    with telling(Exception, f"{path}: its first lines are no YAML", "; mend the file, or remove it"):
         earlier = (metadata_load(path) or {}) if path.exists() else {}
-    except Exception as error:  # of the YAML library that the hub's client uses
-        raise InputError(f"{path}: its first lines are no YAML; mend the file, or remove it") from error
     licence = str(earlier.get("license", "")) if "isotune" in (earlier.get("tags") or ()) else ""
     write_text(path, model_card(encoder, folder, licence=licence))
     return path
@@ -68,24 +64,11 @@ def model_card(
         licence=licence,
         before=fill_mask(before, encoder.tokenizer),
         exportable=encoder.pooling.mode in FLAGS,
-        left_out=_left_out(encoder, after),
+        after=after,
         metadata=_metadata(run, str(source), licence, onnx),
         needs_isotune=encoder.pooling.mode not in FLAGS
         or not all(head.type_name.startswith("sentence_transformers.") for head in encoder.heads),
     )
-
-
-def _left_out(encoder: Encoder, after: str) -> list[str]:
-    """The parts that tools which know one layer and its pooling may leave out; `after` is the prompt's last part."""
-    pooling, layers = encoder.pooling, encoder.backbone.layers
-    parts = {
-        "the average of its layers": set(pooling.resolve(layers)) != {layers},
-        f"the pooling {pooling.mode}": pooling.mode not in ("cls", "mean"),
-        "the weights of its tokens": encoder.token_weights is not None,
-        "the layers after the pooling": not all(isinstance(head, Normalize) for head in encoder.heads),
-        "the prompt's text after the sentence": bool(after),
-    }
-    return [part for part, there in parts.items() if there]
 
 
 def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bool) -> str:
@@ -123,12 +106,12 @@ def _read_run(folder: Path) -> dict[str, Any]:
     }
 
 
-def _scores(evaluation: RunEvaluation) -> Iterator[Change]:
-    """The scores of a run; those of geometry do not say which encoder is better, and are left out."""
+def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
+    """The tasks of a run, with their scores x 100 before and after; geometry does not say which encoder is better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
     spaces = [task.scores("all", "spearman") for task in evaluation.after.tasks if isinstance(task, GeometryResult)]
     for task in (name for name in before if name not in set().union(*spaces)):
-        yield Change(task_title(task), 100 * before[task], 100 * after[task])
+        yield task_title(task), 100 * before[task], 100 * after[task]
 
 
 def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isotune.errors import InputError
 
@@ -19,14 +19,6 @@ DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")  # a dev record'
 METRIC_TITLES = {
     name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")
 }  # others are words
-
-
-class Change(NamedTuple):
-    """A number before and after."""
-
-    title: str
-    before: float
-    after: float
 
 
 @dataclass(frozen=True)
@@ -76,23 +68,6 @@ class StageRecords:
     def terms(self) -> list[str]:
         """The names of the loss's terms."""
         return list(dict.fromkeys(term for record in self.train for term in record["terms"]))
-
-    @property
-    def scores(self) -> list[Change]:
-        """The dev score and its parts, at the start and of the encoder that was kept."""
-        if not self.dev:
-            return []
-        titles = {"score": self.metric, **{part: METRIC_TITLES.get(part, part) for part in self.parts}}
-        return [Change(title, self.dev[0][key], self.kept[key]) for key, title in titles.items()]
-
-    @property
-    def losses(self) -> list[Change]:
-        """The terms of the loss in the first and the last record, and their sum if there are several."""
-        if not self.train:
-            return []
-        first, last = self.train[0], self.train[-1]
-        terms = [Change(term, first["terms"][term], last["terms"][term]) for term in self.terms]
-        return [*terms, Change("sum", first["loss"], last["loss"])] if len(terms) > 1 else terms
 
 
 def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:

@@ -1,4 +1,6 @@
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +11,11 @@ from isotune.evaluation import STSTask
 from isotune.evaluation.intervals import Floats, interval, resampled_correlations
 from isotune.evaluation.results import Aggregation
 from isotune.lab.studies import Published, Study
-from isotune.lab.studies.comparison import Comparison, PairedTest, compare, holm, paired_test, sentence
+from isotune.lab.studies.comparison import Comparison, PairedTest, compare, holm, paired_test
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
+from isotune.lab.studies.page import write_page
+from isotune.lab.studies.results import Results
+from tests.report.conftest import Page
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
 SEEDS = (0, 1, 2, 3, 4)
@@ -161,6 +166,12 @@ def test_the_best_cell_of_each_arm_stands_for_the_arm() -> None:
 TEST = PairedTest(0.01, 0.03, 0.004)
 
 
+def page_of(study: Study, comparison: Comparison, folder: Path) -> str:
+    nothing: dict[str, Any] = {"name": "x", "model": "", "runs": (), "statistics": {}, "analyses": (), "facts": {}}
+    Results(study=study, comparisons=(comparison,), **nothing).write(folder)
+    return Page(write_page(folder)).text
+
+
 @pytest.mark.parametrize(
     ("comparison", "text"),
     [
@@ -181,17 +192,17 @@ TEST = PairedTest(0.01, 0.03, 0.004)
         (Comparison("A", "B", 0.02, 1), "A is 2.00 points ahead of B at one seed; a single value can't be tested."),
     ],
 )
-def test_the_sentence_of_a_comparison(comparison: Comparison, text: str) -> None:
-    assert sentence(STUDY, comparison) == text
+def test_the_sentence_of_a_comparison(comparison: Comparison, text: str, tmp_path: Path) -> None:
+    assert f"Differences in task {text} The tests in numbers" in page_of(STUDY, comparison, tmp_path)
 
 
-def test_sentences_follow_the_scale_and_the_score() -> None:
+def test_sentences_follow_the_scale_and_the_score(tmp_path: Path) -> None:
     comparison = Comparison("A", "B", 0.02, 5, TEST, 0.012)
-    assert sentence(Study(title="x", scores=("task",), scale=1), comparison).startswith("A is 0.020 ahead of B")
+    thousandths = Study(title="x", scores=("task",), scale=1)
+    assert " task A is 0.020 ahead of B" in page_of(thousandths, comparison, tmp_path)
     seconds = Comparison("A", "B", 20.0, 5, PairedTest(10, 30, 0.01), 0.01)
-    assert "20 ahead of B at 5 seeds (95 % interval 10 to 30" in sentence(
-        Study(title="x", scores=("seconds",)), seconds
-    )
+    text = page_of(Study(title="x", scores=("seconds",)), seconds, tmp_path)
+    assert "20 ahead of B at 5 seeds (95 % interval 10 to 30" in text
 
 
 @pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.02, 0.0)])

@@ -40,6 +40,6 @@ def test_a_study_on_ray(
     ray.shutdown()
     cluster.shutdown()
     assert outcome.failed == 0
-    results = Results.read(tmp_path / "out")
+    results = Results.read(tmp_path / "out/study.json")
     assert all(run.values for run in results.runs)
     assert results.facts["processes"] == 1

@@ -79,15 +79,15 @@ def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path)
     run = MadeRun(arm="a", model="bert-tiny", seed=0, cell=cell, run="key", values={"dev": 0.5})
     for written in (results, results.model_copy(update={"study": study, "runs": (run,)})):
         written.write(tmp_path)
-        assert Results.read(tmp_path) == written
+        assert Results.read(tmp_path / "study.json") == written
 
 
 def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="its study can't be read"):
-        Results.read(tmp_path)
+    with pytest.raises(InputError, match=r"study\.json: it can't be read"):
+        Results.read(tmp_path / "study.json")
     (tmp_path / "study.json").write_text("{}")
     with pytest.raises(InputError, match=r"study\.json: name: Field required; study: Field required"):
-        Results.read(tmp_path)
+        Results.read(tmp_path / "study.json")
 
 
 def test_lines_of_runs_come_before_published_ones(results: Results) -> None:

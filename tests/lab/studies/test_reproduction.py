@@ -89,7 +89,7 @@ def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypat
     )
     outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
-    made = Results.read(tmp_path)
+    made = Results.read(tmp_path / "study.json")
     lines, scores = made.lines[:7], made.study.scores
     assert [lines[0].measured(made.study, score) for score in scores] == ["0", "0", "3,108", "6,216"]
     assert all(
@@ -99,7 +99,7 @@ def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypat
 
 def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_study("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
-    made = Results.read(tmp_path)
+    made = Results.read(tmp_path / "study.json")
     assert [run.arm for run in made.runs if run.values or run.problem] == []
     assert "sample = 9" in made.study.note
     assert "0 minutes are over; 83 runs have not been made" in capsys.readouterr().err

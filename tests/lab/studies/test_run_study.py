@@ -45,7 +45,7 @@ def test_every_run_is_made_once_and_is_in_the_table(
     outcome = study(**two)
     assert outcome.failed == 0
     assert len(made) == len(set(made)) == 1 + 2 * 2
-    as_it_is, *trained = Results.read(tmp_path / "out").runs
+    as_it_is, *trained = Results.read(tmp_path / "out/study.json").runs
     assert (as_it_is.arm, as_it_is.seed, as_it_is.cell) == ("as it is", None, {})
     places = [(run.arm, run.seed, run.cell) for run in trained]
     assert places == [("SimCSE", seed, {"temperature": value}) for value in (0.05, 0.5) for seed in (0, 1)]
@@ -89,14 +89,14 @@ def test_a_damaged_run_is_made_again(
     arms = [{"name": pooling, "options": {"pooling": pooling}} for pooling in ("cls", "max")]
     three: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0,)}
     study(**three)
-    before = Results.read(tmp_path / "out").runs
+    before = Results.read(tmp_path / "out/study.json").runs
     for run, name in zip(before, (CHECKSUMS, RESULT, VALUES), strict=True):
         path = tmp_path / "out" / "runs" / run.run / name
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
     del made[:]
     study(**three, quiet=False)
     said = capsys.readouterr().err
-    for run, again in zip(before, Results.read(tmp_path / "out").runs, strict=True):
+    for run, again in zip(before, Results.read(tmp_path / "out/study.json").runs, strict=True):
         assert run.run in made
         assert f"{run.run}: a file in it is damaged; the run is made again\n" in said
         assert again.values.keys() == run.values.keys()
@@ -136,7 +136,7 @@ def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of
 ) -> None:
     arms = [{"name": "as it is"}, {"name": "shared words", "model": "words"}]
     assert study(arms=arms, options={}, grid={}, seeds=(0,)).failed == 0
-    model, words = Results.read(tmp_path / "out").runs
+    model, words = Results.read(tmp_path / "out/study.json").runs
     assert words.model == "words" != model.model
     assert words.values[str(pairs)] != model.values[str(pairs)]
 
@@ -153,7 +153,7 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     changes = {"analyses": ["cosines"], "analysed": [score], "averages": {"both": [score, "dev"]}}
     changes["scores"] = [score, f"start:{score}", "both", "cosine:3"]
     page = study(arms=arms, grid={}, **changes).page.read_text()
-    as_it_is, *trained = Results.read(tmp_path / "out").runs
+    as_it_is, *trained = Results.read(tmp_path / "out/study.json").runs
     first, second = trained[:2], trained[2:]
     assert {run.run for run in trained} < set(made)  # the first again, for its encoder was not kept
     kept = {(run.arm, run.seed): (runs / run.run / "encoder").exists() for run in trained}
@@ -182,7 +182,7 @@ def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
     outcome = study(arms=arms, grid={}, seeds=(0,), quiet=False)
     assert (outcome.failed, len(made)) == (2, 2)
     assert "no data, seed 0: failed: " in capsys.readouterr().err
-    runs = {run.arm: run for run in Results.read(tmp_path / "out").runs}
+    runs = {run.arm: run for run in Results.read(tmp_path / "out/study.json").runs}
     assert "none.txt: no such file" in runs["no data"].problem
     assert runs["after it"].problem == "no data, seed 0 failed, from which it starts"
     assert runs["as it is"].values
@@ -207,7 +207,7 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     two = [["A dog runs.", "A dog runs."], ["A dog runs.", "A man sings."]]
     scores = ["cosine:0", "cosine:1", "predicted::1", "predicted::999", "test", "test:pearson", "dev"]
     study(arms=arms, options=options, grid={}, seeds=(0,), tasks=[], scores=scores, pairs=two)
-    (run,) = Results.read(tmp_path / "out").runs
+    (run,) = Results.read(tmp_path / "out/study.json").runs
     assert run.values["cosine:0"] == pytest.approx(1) != run.values["cosine:1"]
     with np.load(tmp_path / "out" / "runs" / run.run / "predictions.npz") as arrays:
         assert run.values["predicted::1"] == arrays["dev"][1]

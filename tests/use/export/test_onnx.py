@@ -82,11 +82,6 @@ def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], pooli
     np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
 
 
-def test_wk_pooling_is_refused(load: Callable[..., Encoder]) -> None:
-    with pytest.raises(InputError, match="pooling wk: its QR decompositions don't exist in ONNX"):
-        PaddedEncoder(load(pooling="wk"))
-
-
 class Both(NamedTuple):
     """An encoder, and the two folders of one export."""
 

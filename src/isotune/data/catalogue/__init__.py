@@ -20,7 +20,7 @@ from typing import Any
 
 from isotune.data.hub import HubSource
 from isotune.data.rows import ROW_TYPES, Row, ScoredPair
-from isotune.errors import InputError
+from isotune.errors import telling
 from isotune.files import read_toml, toml_files
 from isotune.registry import Registry
 
@@ -95,10 +95,9 @@ def add_datasets(path: str | Path) -> None:
     Raises:
         InputError: the file can't be read, a table lacks a key or has an unknown one, or a name is taken.
     """
-    try:
+    problem = f"datasets {path}: a table lacks a key or has an unknown one"
+    with telling((TypeError, KeyError, AttributeError), problem):
         datasets = _read(Path(path), Path(path).resolve().parent)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"datasets {path}: a table lacks a key or has an unknown one ({error})") from error
     for name, dataset in datasets.items():
         DATASETS.add(name, dataset, str(Path(path).resolve()))
 

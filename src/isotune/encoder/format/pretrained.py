@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, 
 from isotune.encoder.backbone import refuse_other_models
 from isotune.encoder.finished import ADAPTER, MODULES, hub_files, model_errors, model_folder
 from isotune.encoder.heads import Dense
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import CHECKSUMS, inside, read_json
 from isotune.kernels.threads import PROCESS
 
@@ -88,11 +88,8 @@ def check_files(folder: Path) -> None:
         size = path.stat().st_size
         most = LARGEST_SETTINGS if settings else size if weights else LARGEST_VOCABULARY
         if path.suffix == ".bin" and is_zipfile(path):
-            try:
-                with ZipFile(path) as parts:
-                    size = sum(part.file_size for part in parts.infolist())  # torch compresses nothing
-            except BadZipFile as error:
-                raise InputError(f"{path}: it is damaged ({error}); fetch it again") from error
+            with telling(BadZipFile, f"{path}: it is damaged", "; fetch it again"), ZipFile(path) as parts:
+                size = sum(part.file_size for part in parts.infolist())  # torch compresses nothing
         if size > most:
             raise InputError(f"{path}: it has {size:,} bytes, where {most:,} are the most; it can't be of a model")
         if settings and type(read_json(path)) is not (list if path.name == MODULES else dict):
@@ -221,11 +218,8 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     if not any((folder / name).exists() for name in VOCABULARIES):
         # transformers would make a tokenizer without a vocabulary.
         raise InputError(f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there")
-    try:
+    with telling(Exception, f"model {folder}: its tokenizer can't be loaded"):  # a damaged one raises almost any class
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # a damaged tokenizer.json raises errors of almost any class
-        reason = " ".join(str(error).split())[:300]
-        raise InputError(f"model {folder}: its tokenizer can't be loaded: {reason}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise InputError(f"model {folder}: its tokenizer is a {type(tokenizer).__name__}, which is not supported")
     return tokenizer

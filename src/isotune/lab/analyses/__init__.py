@@ -78,12 +78,11 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
 
 def _read_pairs(entry: AnalysisEntry, name: str, tasks: Sequence[str]) -> list[ScoredPairs]:
     from isotune.data import available, read_scored_pairs
-    from isotune.evaluation import GROUPS
+    from isotune.evaluation import named_tasks
 
-    names = [member for task in tasks or entry.tasks for member in GROUPS.get(task, (task,))]
+    names = [str(task) for task in named_tasks(tasks or entry.tasks)]
     if not tasks and not all(available(member.partition(":")[0]) for member in names):
         names = [":".join(("stsb-open", *names[0].split(":")[1:]))]  # the bundled pairs, of the same split
-    names = list(dict.fromkeys(names))
     if len(names) > 1 and not entry.together:
         raise InputError(f"{name} looks at one task at a time; got {', '.join(names)}")
     return [read_scored_pairs(member, "test") for member in names]

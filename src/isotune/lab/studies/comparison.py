@@ -17,7 +17,6 @@ from scipy import stats
 from isotune.evaluation import GROUPS, DevTask, Floats, interval, resampled
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.wording import is_share, measured_digits
 
 LEVEL = 0.05
 Values = Callable[[Line, int | None], Mapping[str, Floats]]
@@ -106,35 +105,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(np.minimum(1, factors * np.asarray(p_values)[order]))
     return [float(p) for p in corrected]
-
-
-def sentence(study: Study, comparison: Comparison) -> str:
-    """What a comparison says to a reader."""
-    sign = 1 if comparison.difference > 0 else -1
-
-    def number(value: float) -> str:
-        return measured_digits(study, study.judged, value)
-
-    def interval_text(low: float, high: float) -> str:
-        low, high = sorted((sign * low, sign * high))
-        return f"95 % interval {number(low)} to {number(high)}"
-
-    ahead, behind = (comparison.first, comparison.second)[::sign]
-    seeds = {0: "", 1: " at one seed"}.get(comparison.n, f" at {comparison.n} seeds")
-    points = " points" if is_share(study, study.judged) and study.scale == 100 else ""
-    if not comparison.difference:
-        return f"No difference: {comparison.first} and {comparison.second} have equal scores{seeds}."
-    text = f"{ahead} is {number(abs(comparison.difference))}{points} ahead of {behind}{seeds}"
-    test, pairs = comparison.test, comparison.pairs
-    if test and comparison.p is not None:
-        p = "p below 0.001" if comparison.p < 0.001 else f"p = {comparison.p:.3f}"
-        corrected = " corrected" if comparison.p > test.p else ""
-        text += f" ({interval_text(test.low, test.high)}, {p}{corrected})"
-    if pairs:
-        text += f"; over test pairs, {interval_text(*pairs)}"
-    if not (test or pairs):
-        return f"{text}; a single value can't be tested."
-    return f"{text}." if comparison.differs else f"No clear difference: {text}."
 
 
 def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:

@@ -2,20 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from isotune.evaluation import Result
 from isotune.lab.studies.study import Cell, Published, Study, Value
-from isotune.lab.studies.wording import digits, line_title, measured_digits, with_deviation
+from isotune.lab.studies.wording import digits, line_title, measured_digits
 
 
-class MadeRun(BaseModel):
+class MadeRun(Result):
     """A run of a study, with its scores or the reason for its failure."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     arm: str  # arm, model, seed and cell are those of `PlannedRun`
     model: str
@@ -50,15 +47,13 @@ class Line:
 
     def measured(self, study: Study, score: str) -> str:
         """Mean and standard deviation of a score as text; "" if no run has it."""
-        text, over_seeds = partial(measured_digits, study, score), self.summary(score)
-        return with_deviation(text, *over_seeds) if over_seeds else ""
+        values = [value for value in self.summary(score) or () if value is not None]
+        return " ± ".join(measured_digits(study, score, value) for value in values)
 
     def printed(self, study: Study, score: str) -> str:
         """The published value and standard deviation as text; "" if the paper prints none."""
-        if self.published is None or score not in self.published.scores:
-            return ""
-        text, deviation = partial(digits, study, score), self.published.deviation.get(score)
-        return with_deviation(text, self.published.scores[score], deviation)
+        both = [self.published.scores, self.published.deviation] if self.published else []
+        return " ± ".join(digits(study, score, values[score]) for values in both if score in values)
 
 
 def table_lines(

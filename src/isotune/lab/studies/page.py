@@ -12,10 +12,9 @@ from typing import Any
 
 from isotune.evaluation import AGGREGATIONS
 from isotune.files import read_json, write_text
-from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import draw, title
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.results import STUDY, Results
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
 from isotune.report import save_png, svg, template
@@ -23,7 +22,7 @@ from isotune.report import save_png, svg, template
 
 def write_page(folder: Path) -> Path:
     """Writes study.html and the figures into a study's folder; returns the page's path."""
-    results = Results.read(folder)
+    results = Results.read(folder / STUDY)
     study, lines = results.study, results.lines
     text = template("study.html.j2").render(
         results=results,
@@ -35,8 +34,7 @@ def write_page(folder: Path) -> Path:
         best=score_title(study.best),
         grouped=any(arm.against for arm in study.arms),
         beside={score for row in study.published if not row.analysis for score in row.scores},
-        problems=_problems(results, lines),
-        sentence=partial(sentence, study),
+        is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
         figures=list(_figures(folder / "figures", study, lines)),
@@ -50,7 +48,7 @@ def write_page(folder: Path) -> Path:
 def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
     """Writes PAPER.html beside the folders of a paper's studies, with the tables of all; returns the page's path."""
     page = folder / f"{names[0].partition('/')[0]}.html"
-    made = [Results.read(folder / name) for name in names]
+    made = [Results.read(folder / name / STUDY) for name in names]
     write_text(page, template("paper.html.j2").render(paper=page.stem, made=made, heading=heading))
     return page
 
@@ -60,23 +58,6 @@ def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> boo
     comparable = [other for other in lines if other is not line and study.group(other.arm) == study.group(line.arm)]
     rivals = [rival[0] for other in comparable if (rival := other.summary(score))]
     return is_share(study, score) and over_seeds is not None and bool(rivals) and over_seeds[0] > max(rivals)
-
-
-def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
-    study = results.study
-    problems = []
-    if results.stand_ins:
-        problems.append(f"In place of the published data, trained on {', '.join(results.stand_ins)}.")
-    problems += [f"{line.title}: {problem}" for line in lines for problem in dict.fromkeys(line.problems)]
-    if waiting := sum(line.waiting for line in lines):
-        problems.append(f"{waiting} of {len(results.runs)} runs have not been made yet. The same command makes them.")
-    measured = {score for line in lines for score in line.values}
-    missing = [score for score in study.scores if score not in measured]
-    if missing and results.runs and not waiting:
-        problems.append(f"No run has the scores {', '.join(missing)}: no task of the study gives them.")
-    if study.published and results.model and set(study.models) - {results.model}:
-        problems.append(f"Measured on {results.model}; the published numbers are of {', '.join(study.models)}.")
-    return problems
 
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:

@@ -1,21 +1,22 @@
 """A study's results on disk: study.json."""
 
 from pathlib import Path
-from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict
 
-from isotune.errors import InputError, invalid
+from isotune.evaluation import Result
 from isotune.files import write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.study import Study
 
+STUDY = "study.json"
 
-class Results(BaseModel):
+
+class Results(Result):
     """Everything that a study found."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(ser_json_inf_nan="constants")
 
     name: str  # the study's name, or its file
     study: Study  # the study itself
@@ -34,15 +35,4 @@ class Results(BaseModel):
 
     def write(self, folder: Path) -> None:
         """Writes study.json, whole or not at all."""
-        write_text(folder / "study.json", self.model_dump_json(indent=2) + "\n")
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Reads the study.json that `write` wrote."""
-        path = folder / "study.json"
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            raise InputError(f"{invalid(str(path), error)}; the command that made this study makes it again") from error
-        except OSError as error:
-            raise InputError(f"{folder}: its study can't be read: {error}") from error
+        write_text(folder / STUDY, self.model_dump_json(indent=2) + "\n")

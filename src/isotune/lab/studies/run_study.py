@@ -25,7 +25,7 @@ from rich.console import Console
 
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.evaluation import DevTask, Evaluation, SentenceEncoder, load_tasks
 from isotune.files import make_folder, read_arrays, read_json
 from isotune.kernels import gpu_name
@@ -97,11 +97,9 @@ def run_study(
     notes = (*departures(study, published, model, options or {}), study.note)
     study = study.model_copy(update={"note": " ".join(filter(None, notes))})
     folder = Path(runs or out / "runs")
-    try:
-        make_folder(out)
-        make_folder(folder)
-    except OSError as error:
-        raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
+    for path in (out, folder):
+        with telling(OSError, f"{path}: it can't be made", "; name another folder"):
+            make_folder(path)
     console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
     all_runs = StudyRuns(study, folder, model, console)
     with (RayRuns if on_ray else Processes)(processes, threads) as running:

@@ -3,8 +3,6 @@
 A measured correlation is in [-1, 1]. The table prints it times the study's scale, as the paper does.
 """
 
-from collections.abc import Callable
-
 from isotune.evaluation import MEASURES, task_title
 from isotune.lab.studies.study import PREDICTED, RUN_SCORES, START, Cell, Study, Value
 
@@ -71,8 +69,3 @@ def digits(study: Study, score: str, value: float) -> str:
 def measured_digits(study: Study, score: str, value: float) -> str:
     """A measured value as text."""
     return digits(study, score, scaled(study, score, value))
-
-
-def with_deviation(text: Callable[[float], str], mean: float, deviation: float | None) -> str:
-    """A mean and its standard deviation, if there is one: "70.50 ± 0.25"."""
-    return text(mean) if deviation is None else f"{text(mean)} ± {text(deviation)}"

@@ -20,7 +20,7 @@ from pyarrow.dataset import dataset
 from isotune.cluster import connect, spread
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
-from isotune.errors import InputError, require_extra
+from isotune.errors import InputError, require_extra, telling
 from isotune.files import rust_writes
 from isotune.kernels import Precision
 from isotune.kernels.cpu.memory import tune_process
@@ -127,11 +127,9 @@ def _count(folder: VectorFolder, part: Part) -> tuple[int, int, Hashes]:
     target = folder.place.below(part.name)
     with part.source.read() as path, rows_of_file(path, folder.options["columns"]) as source:
         read = [_hashes(table[folder.ids]) for table in _with_ids(part, folder.ids, source)[2]]
-    try:
-        with target.read() as path:
-            written = _hashes(parquet.read_table(path, columns=[folder.ids])[folder.ids])
-    except (InputError, OSError, pa.ArrowException) as error:
-        raise InputError(f"{target.name}: {error}; remove this file, and give the command again") from error
+    advice = "; remove this file, and give the command again"
+    with telling((OSError, pa.ArrowException), f"{target.name}: it can't be read", advice), target.read() as path:
+        written = _hashes(parquet.read_table(path, columns=[folder.ids])[folder.ids])
     all_read = np.concatenate([np.empty(0, "S16"), *read])
     return len(all_read), int(np.isin(all_read, written, invert=True).sum()), written
 
@@ -168,12 +166,9 @@ def _write_table(files: Sequence[Place], out: str) -> None:
 
     base, name = os.path.split(out.removesuffix(LANCE))
     paths, system = [file.path for file in files], files[0].system
-    try:
+    with telling((pa.ArrowException, OSError), f"{out}: the vectors are in {out}.parts, but make no table"):
         fragments = dataset(paths, filesystem=system, format="parquet").get_fragments()
         schema = pa.unify_schemas([file.physical_schema for file in fragments], promote_options="permissive")
         rows = dataset(paths, schema, "parquet", system).scanner().to_reader()
         with rust_writes():
             lancedb.connect(base or ".").create_table(name, rows, mode="overwrite")
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{out}: the vectors are in {out}.parts, but make no table ({reason})") from error

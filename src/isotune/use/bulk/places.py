@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pyarrow import ArrowException, fs
 
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import written
 
 
@@ -77,10 +77,6 @@ class Place(NamedTuple):
                 fs.copy_files(str(path), self.path, destination_filesystem=self.system)
 
 
-@contextmanager
-def reaching(name: str) -> Iterator[None]:
+def reaching(name: str) -> AbstractContextManager[None]:
     """Turns an error of a file system into one line."""
-    try:
-        yield
-    except (ArrowException, OSError) as error:
-        raise InputError(f"{name}: it can't be reached ({' '.join(str(error).split())})") from error
+    return telling((ArrowException, OSError), f"{name}: it can't be reached")

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.pooling import LEAST_WEIGHT
 from isotune.errors import InputError
-
-PADDED = ("cls", "max", "mask", "mean", "weightedmean")  # the poolings of `_pool`
 
 
 class PaddedEncoder(nn.Module):
@@ -23,10 +22,8 @@ class PaddedEncoder(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         """Takes over the parts of an encoder. The encoder's model gets transformers' attention, for good."""
         super().__init__()
-        if encoder.pooling.mode == "wk":
-            raise InputError("pooling wk: its QR decompositions don't exist in ONNX; export another pooling")
-        if encoder.pooling.mode not in PADDED:
-            raise InputError(f"pooling {encoder.pooling.mode}: not made for ONNX; export one of {', '.join(PADDED)}")
+        if encoder.pooling.mode not in FLAGS:  # in ONNX there are no QR decompositions, which wk needs
+            raise InputError(f"pooling {encoder.pooling.mode}: not made for ONNX; export one of {', '.join(FLAGS)}")
         backbone = encoder.backbone
         backbone.pad()
         self.backbone, self.heads = backbone, encoder.heads
@@ -61,7 +58,7 @@ class PaddedEncoder(nn.Module):
                 weights = masks * (before == (1 if pooling.mask_first else before[:, -1:]))
             case "weightedmean":
                 weights = mask.cumsum(1) * mask
-            case _:  # the mean: `__init__` refuses what is not `PADDED`
+            case _:  # the mean: `__init__` refuses what is not in `FLAGS`
                 weights = mask if self.token_weights is None else self.token_weights[ids] * mask
         weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
         return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)

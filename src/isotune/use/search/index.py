@@ -27,7 +27,7 @@ from isotune.data.rows import Cells, Record
 from isotune.data.tables import typed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
@@ -98,7 +98,7 @@ class Index:
             "fingerprint": encoder.fingerprint(),
             "dimension": encoder.dimension,
         }
-        try:
+        with telling(OSError, f"{folder}: it can't be written"):
             make_folder(folder)
             if any(path.suffix != ".part" and path.name not in UNUSED for path in folder.iterdir()):
                 raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
@@ -113,8 +113,6 @@ class Index:
                     )
                 # Last the description: nobody opens an index without a table, and a killed command can go on.
                 write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
-        except OSError as error:
-            raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
         index._encoder = encoder
         return index
 
@@ -270,21 +268,19 @@ def _changing(folder: Path) -> Iterator[None]:
 
 def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
     names: set[str] = set()
-    try:
-        with closing(sqlite3.connect("")) as ids:  # in a nameless temporary file, so that memory stays flat
-            ids.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
-            for document in documents:
-                place = document.place or document.id
-                for name in document.columns.keys() - names:
-                    refuse_name(name, place)
-                    names.add(name)
-                key = str(document.id).encode(errors="surrogatepass")
-                if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
-                    raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
-                record = {"id": document.id, "text": document.text, **document.columns}
-                yield place, Cells(record) if isinstance(document.columns, Cells) else record
-    except sqlite3.Error as error:
-        raise InputError(f"the ids can't be compared in a temporary file ({error}); free some space") from error
+    full = telling(sqlite3.Error, "the ids can't be compared in a temporary file", "; free some space")
+    with full, closing(sqlite3.connect("")) as ids:  # in a nameless temporary file, so that memory stays flat
+        ids.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
+        for document in documents:
+            place = document.place or document.id
+            for name in document.columns.keys() - names:
+                refuse_name(name, place)
+                names.add(name)
+            key = str(document.id).encode(errors="surrogatepass")
+            if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
+                raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
+            record = {"id": document.id, "text": document.text, **document.columns}
+            yield place, Cells(record) if isinstance(document.columns, Cells) else record
 
 
 def _fuse(*rankings: list[Row]) -> list[Row]:

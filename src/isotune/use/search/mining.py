@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from isotune.data import Pair, Triplet
+from isotune.data.rows import normalized
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.vectors import nearest
 
@@ -60,6 +61,5 @@ def mine_negatives(
     return triplets
 
 
-def _letters(text: str) -> str:
-    """A text without case, spaces and punctuation; the whole text if nothing else is in it."""
-    return "".join(filter(str.isalnum, text.casefold())) or text
+def _letters(text: str) -> str | bytes:
+    return normalized(text) or text  # the whole text if nothing in it is a letter or a digit

@@ -165,17 +165,15 @@ class Store:
             return int(self.table.delete(parse(where, self.schema)).num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
-        """Merges fragments if there are many of them, completes the text index if `finished`, and ends with `sync`."""
+        """Merges fragments if there are many of them, and completes the text index if `finished`.
+
+        In the end the table is on the disk, for which LanceDB does not wait. Of its files, it changes JSON hints alone.
+        """
         fragments = self.table.stats()["fragment_stats"]["num_fragments"]
         unindexed = max(index.num_unindexed_rows for index in self.table.list_indices())
-        if fragments > FRAGMENTS or (finished and unindexed > UNINDEXED):
-            with writing(self.folder):
-                self.table.optimize(cleanup_older_than=KEPT)
-        self.sync()
-
-    def sync(self) -> None:
-        """Brings the table to the disk, for which LanceDB does not wait. Of its files, it changes JSON hints alone."""
         with writing(self.folder):
+            if fragments > FRAGMENTS or (finished and unindexed > UNINDEXED):
+                self.table.optimize(cleanup_older_than=KEPT)
             for path in (self.folder / TABLE_FOLDER).rglob("*"):
                 if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
                     sync(path)

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.protocol import patient
 
@@ -89,10 +89,8 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
     if not 0 <= port < 2**16:
         raise InputError(f"port {port}: ports are 0 (any that is free) to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
+    with telling(OSError, f"{host} port {port}: the server can't listen there", "; choose another"):
         listener = socket.create_server((host, port), family=family, backlog=QUEUED)
-    except OSError as error:
-        raise InputError(f"{host} port {port}: the server can't listen there ({error}); choose another") from error
     # Connections inherit this. Without it, the body of an answer waits 40 ms for the client to acknowledge the header.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     name = f"[{host}]" if ":" in host else host
@@ -103,10 +101,8 @@ def read_keys(file: Path | None) -> list[str]:
     """The API keys of a file, one a line; none without a file."""
     if file is None:
         return []
-    try:
+    with telling((OSError, ValueError), f"{file}: it can't be read"):
         lines = file.read_text("utf-8-sig").splitlines()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: it can't be read ({error})") from error
     if not (keys := [line.strip() for line in lines if line.strip()]):
         raise InputError(f"{file}: no API key; write one a line")
     return keys
