@@ -35,15 +35,13 @@ from tests.training.conftest import Killed, Train, assert_same_end, killed, metr
 
 @pytest.mark.parametrize(("method", "precision"), [("simcse", "bfloat16"), ("consert", "float32")])
 def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: str, precision: str) -> None:
-    result = train(method=method, precision=precision)
+    result = train(method=method, precision=precision, keep_checkpoints=None)
     assert {path.name for path in result.folder.iterdir()} == {
-        f"best-0-{result.evaluation.selected_step}.safetensors",
         "cosines.npz",
         "data.json",
         "encoder",
         "environment.json",
         "evaluation.json",
-        "last.safetensors",
         "metrics.jsonl",
         "recipe.toml",
         "report.html",
@@ -57,6 +55,34 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
     assert all(np.isfinite(losses))
     assert result.stopped is None
     assert "nothing" not in (result.folder / "train.log").read_text()
+    sizes = {path: path.stat().st_size for path in result.folder.rglob("*") if path.is_file()}
+    kept = [size for path, size in sizes.items() if "encoder" in path.parts or path.name == "report.html"]
+    assert sum(sizes.values()) < 1.1 * sum(kept)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_checkpoints_go_when_the_run_is_finished_and_a_kill_before_that_loses_none(
+    train: Train, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    def checkpoints(folder: Path) -> int:
+        return len(list(folder.glob("*.safetensors")))
+
+    whole, ends = (
+        train("whole", keep_checkpoints=keep).folder,
+        (run_folder.mark_finished, run_folder.remove_checkpoints),
+    )
+    assert checkpoints(whole) == 2 * keep
+    for end in ends:
+        with monkeypatch.context() as patch:
+            patch.setattr(run_folder, end.__name__, killed)
+            with pytest.raises(Killed):
+                train(end.__name__, keep_checkpoints=keep)
+    unfinished, finished = (whole.with_name(end.__name__) for end in ends)
+    assert [is_finished(run) for run in (unfinished, finished)] == [False, True]
+    assert same(weights(resume(unfinished).folder), weights(whole))
+    with pytest.raises(InputError, match=r"this run is finished; its report is .*report\.html$"):
+        resume(finished)
+    assert [checkpoints(run) for run in (unfinished, finished)] == [2 * keep, 2 * keep]
 
 
 def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs: Path) -> None:

@@ -25,10 +25,17 @@ from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
 RUN = Group("Run", sort_key=1)
-RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
+RECIPE_FLAGS = (
+    "model",
+    "dev",
+    "tasks",
+    "columns",
+    "seed",
+    "keep_checkpoints",
+)  # options that are fields of the recipe itself
 
 TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
-OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
+OUT = "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
     f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), {DEFAULT_RECIPE} for any other "

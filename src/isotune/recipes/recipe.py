@@ -21,7 +21,7 @@ from isotune.methods.options import MethodOptions, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
-RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
+RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed", "keep_checkpoints")
 
 
 class Inputs(NamedTuple):
@@ -121,6 +121,9 @@ class Recipe(BaseModel):
 
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""
+
+    keep_checkpoints: bool = False
+    """Keep the checkpoints in the folder of the finished run. Else they are deleted: only --resume needs them."""
 
     encoder: EncoderOptions = EncoderOptions()
     """How sentence vectors are made from the model."""

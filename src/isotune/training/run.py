@@ -148,6 +148,7 @@ def _opened(
         if new is None:
             recipe = run_folder.started_recipe(folder)
             if run_folder.is_finished(folder):
+                run_folder.remove_checkpoints(folder)  # of a process that was killed before it did so
                 raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
             tensors, progress = run_folder.last_checkpoint(folder)
             run_folder.remove_former_best(folder, progress.best_file)  # which a process may not have done any more
@@ -158,7 +159,7 @@ def _opened(
             workers.by_leader(partial(run_folder.create, folder, new))
             yield new, {}, Progress()
         except (InputError, OSError):
-            if workers.leads and not (folder / "last.safetensors").exists():
+            if workers.leads and not (folder / run_folder.LAST).exists():
                 # Nothing has been trained, and the folder was empty or missing. A mount point stays.
                 shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -367,6 +368,7 @@ class _Run:
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
             workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
+            workers.by_leader(partial(run_folder.remove_checkpoints, self.folder))
             self._say_what_next(kept, comparison)
             self.recorder.say(comparison.decision)
         return Result(self.folder, kept, report, comparison, None)

@@ -52,6 +52,7 @@ Parts = Mapping[str, nn.Module | Optimizer]
 
 ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
+LAST = "last.safetensors"  # the last checkpoint
 LOCK = "lock"
 HOLDER = "holder"  # says whose the lock is; Windows lets nobody read or write a file that is locked
 CHECKSUM = "recipe_sha256"  # of environment.json
@@ -250,7 +251,7 @@ def started_recipe(folder: Path) -> Recipe:
 
 def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
     """The tensors and the progress of the run's last checkpoint; empty if the run was stopped before the first."""
-    path = folder / "last.safetensors"
+    path = folder / LAST
     if not path.exists():
         return {}, Progress()
     tensors, header = load_tensors(path)
@@ -265,6 +266,13 @@ def remove_former_best(folder: Path, *named: str) -> None:
     for path in folder.glob("best-*.safetensors"):
         if path.name not in named:
             path.unlink(missing_ok=True)
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Deletes the checkpoints of a finished run, which only resuming needs, unless its recipe keeps them."""
+    if not read_recipe(folder / RECIPE).get("keep_checkpoints"):
+        remove_former_best(folder)
+        (folder / LAST).unlink(missing_ok=True)
 
 
 def _now() -> str:

@@ -23,7 +23,7 @@ from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
-from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
+from isotune.training.run_folder import LAST, Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
@@ -205,7 +205,7 @@ class StageTraining:
         tensors, header, kept = tensors_of(self.parts, self.fixed), asdict(progress), progress.best_file
 
         def write() -> None:
-            save_tensors(folder / "last.safetensors", tensors, header)
+            save_tensors(folder / LAST, tensors, header)
             remove_former_best(folder, kept)
 
         if self.encoder.device.type == "cpu":  # whose weights are no copies
