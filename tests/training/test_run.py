@@ -27,6 +27,7 @@ from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
 from isotune.training import TrainingFailed, run, run_folder, stage
+from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
 from tests.conftest import unfinish
@@ -58,6 +59,31 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
     sizes = {path: path.stat().st_size for path in result.folder.rglob("*") if path.is_file()}
     kept = [size for path, size in sizes.items() if "encoder" in path.parts or path.name == "report.html"]
     assert sum(sizes.values()) < 1.1 * sum(kept)
+
+
+def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = (train("told").folder / "train.log").read_text()
+    size = r"[\d.,]+ .B"
+    disk = re.search(rf"disk: up to {size} during the run, {size} afterwards; {size} are free", log)
+    cost = re.search(rf"takes about 0:00:\d\d more: 9 steps of .* 3 evaluations of .*; memory so far: {size}\n", log)
+    assert disk
+    assert cost
+    assert disk.start() < log.index("step 0 of 12") < cost.start() < log.index("step 4 of 12")
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20_000))
+    with pytest.raises(InputError, match=rf"the run needs up to {size} here, and the disk has 0 MB; free some space"):
+        train("full")
+    assert not (Path(log.split("run: ")[1].split("\n")[0]).with_name("full")).exists()
+
+
+def test_the_time_left_is_shown_where_a_step_takes_minutes(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as recorder:
+        recorder.start("stage 1", 0, 10)
+        clock = iter(range(0, 100_000, 200))
+        recorder._bar.get_time = lambda: next(clock)
+        for _ in range(4):
+            recorder.advance()
+        assert recorder._bar.tasks[0].time_remaining == 6 * 200
 
 
 @pytest.mark.parametrize("keep", [True, False])

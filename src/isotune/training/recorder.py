@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,7 +46,9 @@ class Recorder:
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)  # commands stay whole
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         shown = TextColumn("{task.fields[shown]}")
-        self._bar = Progress(*columns, shown, console=self._console, disable=quiet or not self._console.is_terminal)
+        off = quiet or not self._console.is_terminal
+        # The time left follows from the last thousand steps, also where a step takes longer than rich's 30 seconds.
+        self._bar = Progress(*columns, shown, console=self._console, disable=off, speed_estimate_period=inf)
         self._shown: dict[str, str] = {}
 
     def __enter__(self) -> Self:

@@ -259,6 +259,7 @@ class _Run:
     def _try_stages(self, corpora: Corpora, encoder: Encoder) -> list[Method]:
         """Tries method and data of every stage to come on a copy of the encoder, so that mistakes fail at once."""
         methods: list[tuple[Stage, Method]] = []
+        weights = []
         for stage in self.recipe.stages[self.progress.stage :]:
             objectives = build_objectives(stage, encoder)
             objectives.attach(encoder)
@@ -266,6 +267,9 @@ class _Run:
             blocks = encoder.backbone.layers
             change_pooling(encoder.pooling, None, stage.training.as_released.dev_layers, blocks).numbered(blocks)
             methods.append((stage, objectives.method))
+            trained = [*objectives.trained(encoder), *objectives.parameters()] if stage.options.takes_steps else []
+            weights.append((objectives, trained))
+        self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder, weights)}")
         for option in ("model_dropout", "attention_dropout", "as_released.head_dropout"):
             asking = [(stage, method) for stage, method in methods if attrgetter(option)(stage.training)]
             if asking and all(method.cached for _, method in asking):

@@ -4,17 +4,24 @@ A checkpoint follows an evaluation, and a second file has the weights of the ste
 killed at any moment, and on a CPU a resumed run gives the same bits as one that was never stopped.
 """
 
+import math
 import shlex
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from datetime import timedelta
+from statistics import fmean
 from typing import cast
+
+import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.float32 import fast_float32
+from isotune.kernels.cpu.memory import peak_memory
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words
@@ -28,6 +35,7 @@ from isotune.training.selection import Scorer, Selection, general_scorer, monito
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
+TIMED = 2  # steps from whose time that of the stage is told
 CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 
@@ -68,6 +76,7 @@ class StageTraining:
         self._best_saved = progress.best_file  # the file that it names
         self._writer = ThreadPoolExecutor(1)  # of checkpoints, beside the steps of a GPU
         self._writing: Future[None] | None = None
+        self._evaluating = 0.0  # seconds of the last evaluation; a resumed run doesn't know them at first
 
     @fast_float32()
     @no_denormals()
@@ -118,8 +127,10 @@ class StageTraining:
         whole_epochs = self.options.as_released.whole_epochs
         clock, first_step = time.perf_counter(), progress.step
         update: Update | None = None
+        taken: deque[float] = deque(maxlen=TIMED)  # seconds of the last steps
+        timed = first_step + 1 + TIMED  # the first step is slower
         while not (progress.done or self._stopped()):
-            before = update
+            before, began = update, time.perf_counter()
             try:
                 update = self.stepper.update(progress.step)
             finally:
@@ -128,6 +139,9 @@ class StageTraining:
             if update and update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
+            taken.append(time.perf_counter() - began)
+            if progress.step == timed < self.stepper.total:
+                self._tell_time(fmean(taken))
             progress.done = progress.step == self.stepper.total
             self.run.recorder.advance()
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
@@ -144,6 +158,19 @@ class StageTraining:
                 clock, first_step = time.perf_counter(), progress.step
         if update:
             update.check(self.options)
+
+    def _tell_time(self, seconds: float) -> None:
+        """Says what the rest of the stage costs, if each step takes so many seconds."""
+        left = self.stepper.total - self.progress.step
+        evaluations = math.ceil(left / self.options.eval_every)
+        whole = timedelta(seconds=round(left * seconds + evaluations * self._evaluating))
+        scoring = f"{evaluations} evaluations of {self._evaluating:.3g} s" if self._evaluating else "the evaluations"
+        gpu = self.encoder.device.type == "cuda"
+        memory = torch.cuda.max_memory_allocated() if gpu else peak_memory()
+        self.run.recorder.say(
+            f"stage {self.progress.stage + 1} takes about {whole} more: {left} steps of {seconds:.3g} s and {scoring}; "
+            f"memory so far: {memory / 1e6:,.0f} MB{' of the GPU' * gpu}"
+        )
 
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
@@ -162,7 +189,7 @@ class StageTraining:
         Raises:
             TrainingFailed: the encoder can't be scored.
         """
-        progress = self.progress
+        progress, began = self.progress, time.perf_counter()
         encoder = self.encoder
         if not progress.step:
             heads = encoder.heads.first(len(encoder.heads) - len(self.objectives.method.adds.heads))
@@ -181,6 +208,7 @@ class StageTraining:
             progress.best_file = best_file(progress.stage, progress.step)
             self.run.workers.by_leader(self._write_kept)
         self.run.workers.by_leader(write or self._write_checkpoint_in_time)
+        self._evaluating = time.perf_counter() - began
 
     def _write_kept(self) -> None:
         self._finish_checkpoint()
