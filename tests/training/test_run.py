@@ -1,5 +1,6 @@
 """Runs from a text file to an encoder and a report: what is kept, how they stop, how they go on."""
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -26,6 +27,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
+from isotune.recipes import Recipe
 from isotune.training import TrainingFailed, run, run_folder, stage
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
@@ -74,6 +76,42 @@ def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monke
     with pytest.raises(InputError, match=rf"the run needs up to {size} here, and the disk has 0 MB; free some space"):
         train("full")
     assert not (Path(log.split("run: ")[1].split("\n")[0]).with_name("full")).exists()
+
+
+@pytest.mark.parametrize("dev", [True, False])
+def test_a_time_limit_ends_the_training_and_the_run_is_finished(train: Train, dev: bool) -> None:
+    """A second is less than the report takes, so that each stage makes its first step."""
+    stages = [{"method": "simcse"}, {"method": "consert"}, {"method": "whitening"}]
+    options = {"steps": 100_000, "time_limit": "1s", **({} if dev else {"dev": "none"})}
+    result = train(stages=stages, **options)
+    assert is_finished(result.folder)
+    assert [record["step"] for record in metrics(result.folder, "train")] == [1, 2]
+    said = [f"the time limit ended stage {n} after step 1 of 100000; the best step so far is kept" for n in (1, 2)]
+    warnings = [record["message"] for record in metrics(result.folder, "warning")]
+    assert [text for text in warnings if "limit" in text] == said
+    assert all(text in (result.folder / "report.html").read_text() for text in said)
+    assert Encoder.load(result.folder / "encoder").encode("a dog").shape == (32,)
+
+
+def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stopped_at(4):
+        folder = train(time_limit="2h").folder
+    tensors, progress = run_folder.last_checkpoint(folder)
+    assert 0 < progress.seconds < 7200
+    longer = dataclasses.replace(progress, seconds=7200.0)
+    monkeypatch.setattr(run_folder, "last_checkpoint", lambda _: (tensors, longer))
+    resume(folder)
+    assert "the time limit ended stage 1 after step 6 of 12" in (folder / "train.log").read_text()
+
+
+def test_times_have_a_unit_or_are_minutes() -> None:
+    def seconds(time_limit: object) -> float:
+        return Recipe.from_table({"stages": [{"method": "simcse"}], "time_limit": time_limit}).seconds
+
+    assert [seconds(limit) for limit in ("90s", "30m", "1.5h", 2, 0.5)] == [90, 1800, 5400, 120, 30]
+    for wrong in ("soon", "5 m", "-1s", 0, math.inf):
+        with pytest.raises(InputError, match="time_limit: give a time such as 90s, 30m or 2h, or a number of minutes"):
+            seconds(wrong)
 
 
 def test_the_time_left_is_shown_where_a_step_takes_minutes(tmp_path: Path) -> None:

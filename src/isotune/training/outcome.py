@@ -84,8 +84,22 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     return kept
 
 
+def measure_start(run: RunContext, plan: Recipe, start: str, scored_on: Scored) -> Side:
+    """Evaluates the model that the run starts from."""
+    run.recorder.start("evaluation", 0, 2)
+    before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
+    run.recorder.advance()
+    return before
+
+
 def compare_with_start(
-    run: RunContext, plan: Recipe, start: str, kept: Path, scored_on: Scored, progress: Progress
+    run: RunContext,
+    plan: Recipe,
+    start: str,
+    kept: Path,
+    scored_on: Scored,
+    progress: Progress,
+    before: Side | None,  # what was measured of the start, if it was
 ) -> RunEvaluation:
     """Evaluates the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
     recorder = run.recorder
@@ -93,11 +107,8 @@ def compare_with_start(
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
-    recorder.start("evaluation", 0, 2)
-    before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
-    recorder.advance()
+    before = before or measure_start(run, plan, start, scored_on)
     after = run.workers.by_leader(partial(_measure, kept, EncoderOptions(), scored_on))
-    recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
     gains = differences(before.scored, after.scored)
     labels = None
@@ -144,24 +155,26 @@ class Scored(NamedTuple):
         return next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
 
 
-class _Measured(NamedTuple):
+class Side(NamedTuple):
+    """What was measured of one of the two encoders."""
+
     scored: Measured
     drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
     dev: tuple[TaskResult, Floats] | None  # the result of the dev task, and its values row by row
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
 
 
-def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> _Measured:
+def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> Side:
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
     dev = scored_on.dev.score(encoder) if scored_on.dev else None
     text = (
         sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     )
-    return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
+    return Side(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
 
 
-def _dev_gain(task: DevTask, before: _Measured, after: _Measured) -> DevGain:
+def _dev_gain(task: DevTask, before: Side, after: Side) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
     old, new = (resampled(task, values)[task.name] for _, values in measured)
     low, high = interval(new - old)
@@ -178,7 +191,7 @@ def _dev_gain(task: DevTask, before: _Measured, after: _Measured) -> DevGain:
     )
 
 
-def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
+def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: Side, after: Side) -> None:
     folder = run.folder
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:

@@ -127,3 +127,4 @@ class RunContext:
     stop: StopSignal  # within it, the steps are made
     seed: int  # the run's seed
     workers: Workers  # make the passes of the steps
+    begun: float = 0.0  # when the run began, by the clock `time.monotonic`; a resumed run counts its earlier seconds

@@ -9,6 +9,7 @@ import glob
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
@@ -42,7 +43,16 @@ from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
+from isotune.training.outcome import (
+    GENERAL_TASK,
+    Result,
+    Scored,
+    Side,
+    compare_with_start,
+    finished_result,
+    measure_start,
+    save_kept,
+)
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -51,6 +61,7 @@ from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
+REPORT = 5  # seconds of a time limit that are left for saving the encoder, its card and the report
 
 
 def train(
@@ -136,7 +147,8 @@ def train(
                 stop = StopSignal(tell=leads and not quiet)
                 if fitting:
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
-                return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
+                context = RunContext(folder, recorder, stop, plan.seed, workers, time.monotonic() - progress.seconds)
+                return _Run(plan, rows, context, progress).run(tensors)
 
 
 @contextmanager
@@ -198,6 +210,8 @@ class _Run:
         self.folder, self.recorder = context.folder, context.recorder
         start = context.folder / START  # wherever the run's folder lies now
         self.model = str(start) if start.exists() else recipe.model or BUNDLED_MODEL
+        self.end = context.begun + recipe.seconds  # when the steps have to be over
+        self.before: Side | None = None
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
         self._describe()
@@ -221,6 +235,11 @@ class _Run:
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
         del methods
+        scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences)
+        if self.recipe.time_limit:  # scores the start now, which tells how long the last scoring will take
+            began = time.monotonic()
+            self.before = measure_start(self.context, self.recipe, self.model, scored_on)
+            self.end -= time.monotonic() - began + REPORT
         failure = None
         try:
             self._train_stages(corpora, dev, encoder, tensors)
@@ -228,7 +247,7 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences))
+        result = self._finish(encoder, scored_on)
         if failure:
             raise TrainingFailed(f"{failure}; the encoder kept so far is {result.encoder}", result.encoder)
         return result
@@ -294,7 +313,9 @@ class _Run:
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
-            training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress)
+            stages, now = sum(each.options.takes_steps for each in self.recipe.stages[number:]), time.monotonic()
+            end = now + (self.end - now) / max(1, stages)  # an equal share of the time that is left
+            training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress, end)
             if tensors:
                 run_folder.load_parts(tensors, training.parts, training.fixed)
                 tensors = {}
@@ -366,7 +387,8 @@ class _Run:
         if signal and not self.progress.done:
             self.recorder.say(f"the encoder kept so far: {kept}")
             return Result(self.folder, kept, None, None, signal.name)
-        comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
+        given = self.recipe, self.model, kept, scored_on, self.progress, self.before
+        comparison = compare_with_start(self.context, *given)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:

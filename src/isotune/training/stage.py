@@ -52,11 +52,12 @@ class StageTraining:
         scorer: Scorer | None,
         options: TrainingOptions,
         progress: Progress,
+        end: float,  # when the steps have to be over, by the clock `time.monotonic`
     ) -> None:
         method = objectives.method
         feeder = Feeder(data.train, method.feeds(), options, run.seed, progress.stage)
         self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
-        self.options, self.progress, self.feeder = options, progress, feeder
+        self.options, self.progress, self.feeder, self.end = options, progress, feeder, end
         self.stepper: Stepper | Fit
         if method.options.takes_steps:
             self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
@@ -147,6 +148,8 @@ class StageTraining:
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
             counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step
             evaluated = counted % self.options.eval_every == 0 or progress.done
+            if not progress.done and self._must_end(max(taken), evaluated):
+                progress.done = evaluated = True
             recorded = progress.step % RECORD_EVERY == 0 or progress.done
             if update and (evaluated or recorded):
                 update.check(self.options)
@@ -171,6 +174,19 @@ class StageTraining:
             f"stage {self.progress.stage + 1} takes about {whole} more: {left} steps of {seconds:.3g} s and {scoring}; "
             f"memory so far: {memory / 1e6:,.0f} MB{' of the GPU' * gpu}"
         )
+
+    def _must_end(self, step: float, evaluated: bool) -> bool:
+        """Whether the time limit leaves no time for a step of so many seconds, and the evaluations until its end."""
+        needed = step + (1 + evaluated) * self._evaluating
+        if self.end == math.inf or not self.run.workers.highest(int(time.monotonic() + needed > self.end)):
+            return False
+        progress, total = self.progress, self.stepper.total
+        self.run.recorder.warn(
+            progress.offset + progress.step,
+            f"the time limit ended stage {progress.stage + 1} after step {progress.step} of {total}; "
+            "the best step so far is kept",
+        )
+        return True
 
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
@@ -230,6 +246,8 @@ class StageTraining:
         folder, progress, start = self.run.folder, self.progress, time.perf_counter()
         self._finish_checkpoint()
         progress.metrics_bytes = self.run.recorder.sync()
+        if self.end < math.inf:
+            progress.seconds = time.monotonic() - self.run.begun
         tensors, header, kept = tensors_of(self.parts, self.fixed), asdict(progress), progress.best_file
 
         def write() -> None:
