@@ -63,6 +63,24 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
     assert sum(sizes.values()) < 1.1 * sum(kept)
 
 
+def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> None:
+    result = train()
+    said = result.evaluation
+    assert result.verdict == said.verdict
+    lines = ["run", "verdict", "change", "encoder", "report"]
+    assert [line.partition(":")[0] for line in str(result).splitlines()] == lines
+    told = [result.verdict.word, result.verdict.why, *(said.changes if said.selected_step else ())]
+    assert all(text in str(result) for text in told)
+    page = result._repr_html_()
+    assert page.count("<tr>") == 5
+    assert "->" not in page  # what HTML would take for a sign of its own
+    assert result.encoder is result.encoder
+    with stopped_at(2):
+        stopped = train("stopped")
+    assert stopped.verdict is None
+    assert "SIGTERM stopped the run" in str(stopped)
+
+
 def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     log = (train("told").folder / "train.log").read_text()
     size = r"[\d.,]+ .B"
@@ -154,7 +172,7 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
     scores = {record["step"]: record["score"] for record in metrics(result.folder, "dev")}
     assert result.evaluation.selected_step == max(scores, key=lambda step: scores[step])
     dev = read_scored_pairs(str(pairs))
-    again = score(dev, cosine_similarities(Encoder.load(result.encoder), dev)).spearman.all
+    again = score(dev, cosine_similarities(result.encoder, dev)).spearman.all
     assert again == pytest.approx(max(scores.values()), abs=1e-9)
     assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
 
@@ -279,7 +297,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str) -> None:
         stopped = train("parts", method=method)
     assert stopped.stopped == "SIGTERM"
     assert stopped.report is stopped.evaluation is None
-    assert Encoder.load(stopped.encoder).encode("a dog").shape == (32,)
+    assert stopped.encoder.encode("a dog").shape == (32,)
     assert not is_finished(stopped.folder)
     assert resume(stopped.folder).stopped is None
     assert_same_end(train("whole", method=method).folder, stopped.folder)
@@ -453,7 +471,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     refused("started with sources; leave out the rows", rows=sentences)
     text.write_text(text.read_text() + "another sentence\n")
     refused("the data has changed since the run was started")
-    assert result.encoder.exists()
+    assert (result.folder / "encoder").exists()
     (result.folder / "data.json").write_text("{")
     refused("data.json: it can't be read as JSON")
     for shape in ("[]", "3"):

@@ -44,6 +44,7 @@ from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import (
+    ENCODER,
     GENERAL_TASK,
     Result,
     Scored,
@@ -96,7 +97,7 @@ def train(
             method's options. `model` may also be an `Encoder` or a `SentenceTransformer`; the run folder gets a copy.
 
     Returns:
-        An `isotune.training.Result`: the run folder, the folder of the kept encoder, the report and the scores.
+        A `Result`: the run folder, the verdict, the kept encoder, the report and the scores.
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
@@ -249,7 +250,8 @@ class _Run:
             failure = error
         result = self._finish(encoder, scored_on)
         if failure:
-            raise TrainingFailed(f"{failure}; the encoder kept so far is {result.encoder}", result.encoder)
+            kept = result.folder / ENCODER
+            raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)
         return result
 
     def _load_tasks(self) -> list[Task]:
@@ -386,7 +388,7 @@ class _Run:
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         if signal and not self.progress.done:
             self.recorder.say(f"the encoder kept so far: {kept}")
-            return Result(self.folder, kept, None, None, signal.name)
+            return Result(self.folder, None, None, signal.name)
         given = self.recipe, self.model, kept, scored_on, self.progress, self.before
         comparison = compare_with_start(self.context, *given)
         workers.by_leader(partial(write_card, encoder, kept))
@@ -397,4 +399,4 @@ class _Run:
             workers.by_leader(partial(run_folder.remove_checkpoints, self.folder))
             self._say_what_next(kept, comparison)
             self.recorder.say(comparison.decision)
-        return Result(self.folder, kept, report, comparison, None)
+        return Result(self.folder, report, comparison, None)
