@@ -170,9 +170,10 @@ class StageTraining:
         scoring = f"{evaluations} evaluations of {self._evaluating:.3g} s" if self._evaluating else "the evaluations"
         gpu = self.encoder.device.type == "cuda"
         memory = torch.cuda.max_memory_allocated() if gpu else peak_memory()
+        held = f"; memory so far: {memory / 1e6:,.0f} MB{' of the GPU' * gpu}" if memory else ""
         self.run.recorder.say(
-            f"stage {self.progress.stage + 1} takes about {whole} more: {left} steps of {seconds:.3g} s and {scoring}; "
-            f"memory so far: {memory / 1e6:,.0f} MB{' of the GPU' * gpu}"
+            f"stage {self.progress.stage + 1} takes about {whole} more: {left} steps of {seconds:.3g} s and "
+            f"{scoring}{held}"
         )
 
     def _must_end(self, step: float, evaluated: bool) -> bool:

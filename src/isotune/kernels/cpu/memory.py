@@ -52,10 +52,10 @@ def give_back() -> None:
 
 def peak_memory() -> int:
     """The most memory that the process has held so far, in bytes; 0 on Windows, where this is not known."""
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ImportError:
         return 0
-    import resource
-
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
