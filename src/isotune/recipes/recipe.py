@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from math import inf
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
@@ -26,14 +25,11 @@ RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  
 RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
 
 
-UNITS = {"s": 1, "m": 60, "h": 3600}  # of a time limit, in seconds
-
-
-def _time(value: float | str) -> float | str:
-    right = re.fullmatch(r"\d+(\.\d+)?[smh]", value) if isinstance(value, str) else 0 < value < inf
-    if not right:
+def _minutes(value: float | str) -> float:
+    time = re.fullmatch(r"(\d+\.?\d*)([smh]?)", str(value))
+    if not time or not float(time[1]):
         raise ValueError("give a time such as 90s, 30m or 2h, or a number of minutes")
-    return value
+    return float(time[1]) * {"s": 1 / 60, "h": 60}.get(time[2], 1)
 
 
 class Inputs(NamedTuple):
@@ -134,10 +130,9 @@ class Recipe(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""
 
-    time_limit: Annotated[float | str, AfterValidator(_time)] | None = None
-    """The longest that the run may take, such as 90s, 30m or 2h; a plain number is minutes. In time for the last
-    scoring, the limit ends the training after a step, and the best step so far is kept. Stages with steps get equal
-    shares of the time. Unset: there is no limit."""
+    time_limit: Annotated[float | str, AfterValidator(_minutes)] | None = None
+    """The longest that the run may take: 90s, 30m, 2h, or a number of minutes. It ends the training in time for the
+    last scoring, and the best step so far is kept. Stages with steps share the time. Unset: there is no limit."""
 
     keep_checkpoints: bool = False
     """Keep the checkpoints in the folder of the finished run. Else they are deleted: only --resume needs them."""
@@ -159,13 +154,6 @@ class Recipe(BaseModel):
     def dev_task(self) -> str | None:
         """The data that choose the step; None if `dev` is "none"."""
         return None if self.dev == "none" else self.dev
-
-    @property
-    def seconds(self) -> float:
-        """The time limit in seconds; infinite without a limit."""
-        if not isinstance(self.time_limit, str):
-            return inf if self.time_limit is None else 60 * self.time_limit
-        return float(self.time_limit[:-1]) * UNITS[self.time_limit[-1]]
 
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""

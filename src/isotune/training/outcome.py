@@ -41,13 +41,12 @@ from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
 from isotune.training.selection import GENERAL_PAIRS
 
-ENCODER = "encoder"  # the folder of the kept encoder, in the run's
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The result of a run. It prints in five lines, and in a notebook as a table.
+    """The result of a run. It prints in five lines.
 
     Attributes:
         folder: the run folder. The kept encoder is in its folder `encoder`, in sentence-transformers' form.
@@ -65,30 +64,25 @@ class Result:
     @cached_property
     def encoder(self) -> Encoder:
         """The kept encoder, loaded when it is first asked for."""
-        return Encoder.load(self.folder / ENCODER)
+        return Encoder.load(self.folder / "encoder")
 
     @property
     def verdict(self) -> Verdict | None:
         """Which encoder to use: the `word` NEW, KEEP (the start) or CAN'T TELL, and `why`; None if a signal came."""
         return self.evaluation.verdict if self.evaluation else None
 
-    @property
-    def _lines(self) -> dict[str, str]:
-        changes = self.evaluation.changes if self.evaluation and self.evaluation.selected_step else ()
-        return {
-            "run": str(self.folder),
-            "verdict": str(self.verdict or f"none, {self.stopped} stopped the run"),
-            "change": "; ".join(changes) or "none",
-            "encoder": str(self.folder / ENCODER),
-            "report": str(self.report or "none"),
-        }
-
     def __repr__(self) -> str:
-        return "\n".join(f"{name + ':':9}{text}" for name, text in self._lines.items())
+        changes = self.evaluation.changes if self.evaluation and self.evaluation.selected_step else ()
+        return (
+            f"run:     {self.folder}\n"
+            f"verdict: {self.verdict or f'none, {self.stopped} stopped the run'}\n"
+            f"change:  {'; '.join(changes) or 'none'}\n"
+            f"encoder: {self.folder / 'encoder'}\n"
+            f"report:  {self.report or 'none'}"
+        )
 
     def _repr_html_(self) -> str:
-        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self._lines.items())
-        return f"<table>{''.join(rows)}</table>"
+        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def finished_result(folder: Path) -> Result:
@@ -100,7 +94,7 @@ def finished_result(folder: Path) -> Result:
 
 def save_kept(encoder: Encoder, folder: Path) -> Path:
     """Saves the kept encoder in the run folder. An encoder that lies there already stays until the new one is whole."""
-    new, kept, old = (folder / name for name in ("encoder.new", ENCODER, "encoder.old"))
+    new, kept, old = (folder / name for name in ("encoder.new", "encoder", "encoder.old"))
     for leftover in (new, old):
         remove(leftover)
     encoder.save(new)
@@ -112,22 +106,8 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     return kept
 
 
-def measure_start(run: RunContext, plan: Recipe, start: str, scored_on: Scored) -> Side:
-    """Evaluates the model that the run starts from."""
-    run.recorder.start("evaluation", 0, 2)
-    before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
-    run.recorder.advance()
-    return before
-
-
 def compare_with_start(
-    run: RunContext,
-    plan: Recipe,
-    start: str,
-    kept: Path,
-    scored_on: Scored,
-    progress: Progress,
-    before: Side | None,  # what was measured of the start, if it was
+    run: RunContext, plan: Recipe, start: str, kept: Path, scored_on: Scored, progress: Progress
 ) -> RunEvaluation:
     """Evaluates the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
     recorder = run.recorder
@@ -135,8 +115,11 @@ def compare_with_start(
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
-    before = before or measure_start(run, plan, start, scored_on)
+    recorder.start("evaluation", 0, 2)
+    before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
+    recorder.advance()
     after = run.workers.by_leader(partial(_measure, kept, EncoderOptions(), scored_on))
+    recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
     gains = differences(before.scored, after.scored)
     labels = None
@@ -183,26 +166,24 @@ class Scored(NamedTuple):
         return next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
 
 
-class Side(NamedTuple):
-    """What was measured of one of the two encoders."""
-
+class _Measured(NamedTuple):
     scored: Measured
     drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
     dev: tuple[TaskResult, Floats] | None  # the result of the dev task, and its values row by row
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
 
 
-def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> Side:
+def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> _Measured:
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
     dev = scored_on.dev.score(encoder) if scored_on.dev else None
     text = (
         sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     )
-    return Side(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
+    return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
 
 
-def _dev_gain(task: DevTask, before: Side, after: Side) -> DevGain:
+def _dev_gain(task: DevTask, before: _Measured, after: _Measured) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
     old, new = (resampled(task, values)[task.name] for _, values in measured)
     low, high = interval(new - old)
@@ -219,7 +200,7 @@ def _dev_gain(task: DevTask, before: Side, after: Side) -> DevGain:
     )
 
 
-def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: Side, after: Side) -> None:
+def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
     folder = run.folder
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:

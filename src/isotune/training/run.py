@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from functools import partial
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,7 @@ from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import (
-    ENCODER,
-    GENERAL_TASK,
-    Result,
-    Scored,
-    Side,
-    compare_with_start,
-    finished_result,
-    measure_start,
-    save_kept,
-)
+from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -62,7 +53,6 @@ from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
-REPORT = 5  # seconds of a time limit that are left for saving the encoder, its card and the report
 
 
 def train(
@@ -93,8 +83,8 @@ def train(
         quiet: write nothing to standard error.
         watch: is called with every record that goes to metrics.jsonl, a dict; an exception ends the run, which can be
             resumed. Only the first of several processes calls it.
-        options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
-            method's options. `model` may also be an `Encoder` or a `SentenceTransformer`; the run folder gets a copy.
+        options: values that differ from the recipe's, by the names of the flags of `isotune train`. `model` may also be
+            an `Encoder` or a `SentenceTransformer`; the run folder gets a copy.
 
     Returns:
         A `Result`: the run folder, the verdict, the kept encoder, the report and the scores.
@@ -211,8 +201,6 @@ class _Run:
         self.folder, self.recorder = context.folder, context.recorder
         start = context.folder / START  # wherever the run's folder lies now
         self.model = str(start) if start.exists() else recipe.model or BUNDLED_MODEL
-        self.end = context.begun + recipe.seconds  # when the steps have to be over
-        self.before: Side | None = None
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
         self._describe()
@@ -225,6 +213,7 @@ class _Run:
         corpora = Corpora(self.recipe, self.rows, tested_on + chosen_on, self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
+        self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder)}")
         methods = []  # of all stages
         for number, stage in enumerate(self.recipe.stages[: self.progress.stage]):  # which are over
             objectives = build_objectives(stage, encoder)
@@ -236,11 +225,6 @@ class _Run:
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
         del methods
-        scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences)
-        if self.recipe.time_limit:  # scores the start now, which tells how long the last scoring will take
-            began = time.monotonic()
-            self.before = measure_start(self.context, self.recipe, self.model, scored_on)
-            self.end -= time.monotonic() - began + REPORT
         failure = None
         try:
             self._train_stages(corpora, dev, encoder, tensors)
@@ -248,9 +232,9 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, scored_on)
+        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences))
         if failure:
-            kept = result.folder / ENCODER
+            kept = result.folder / "encoder"
             raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)
         return result
 
@@ -280,7 +264,6 @@ class _Run:
     def _try_stages(self, corpora: Corpora, encoder: Encoder) -> list[Method]:
         """Tries method and data of every stage to come on a copy of the encoder, so that mistakes fail at once."""
         methods: list[tuple[Stage, Method]] = []
-        weights = []
         for stage in self.recipe.stages[self.progress.stage :]:
             objectives = build_objectives(stage, encoder)
             objectives.attach(encoder)
@@ -288,9 +271,6 @@ class _Run:
             blocks = encoder.backbone.layers
             change_pooling(encoder.pooling, None, stage.training.as_released.dev_layers, blocks).numbered(blocks)
             methods.append((stage, objectives.method))
-            trained = [*objectives.trained(encoder), *objectives.parameters()] if stage.options.takes_steps else []
-            weights.append((objectives, trained))
-        self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder, weights)}")
         for option in ("model_dropout", "attention_dropout", "as_released.head_dropout"):
             asking = [(stage, method) for stage, method in methods if attrgetter(option)(stage.training)]
             if asking and all(method.cached for _, method in asking):
@@ -316,7 +296,8 @@ class _Run:
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
             stages, now = sum(each.options.takes_steps for each in self.recipe.stages[number:]), time.monotonic()
-            end = now + (self.end - now) / max(1, stages)  # an equal share of the time that is left
+            left = 60 * float(self.recipe.time_limit or inf) - (now - self.context.begun)
+            end = now + left / max(1, stages)  # an equal share of the time that is left
             training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress, end)
             if tensors:
                 run_folder.load_parts(tensors, training.parts, training.fixed)
@@ -389,8 +370,7 @@ class _Run:
         if signal and not self.progress.done:
             self.recorder.say(f"the encoder kept so far: {kept}")
             return Result(self.folder, None, None, signal.name)
-        given = self.recipe, self.model, kept, scored_on, self.progress, self.before
-        comparison = compare_with_start(self.context, *given)
+        comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:

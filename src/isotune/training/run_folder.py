@@ -18,7 +18,7 @@ import shutil
 import socket
 import time
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -151,28 +151,20 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
         part.load_state_dict(state)
 
 
-def check_space(folder: Path, encoder: nn.Module, stages: Iterable[tuple[nn.Module, Iterable[nn.Parameter]]]) -> str:
-    """Says how much of the disk a run needs, from the objectives of each stage and the weights that it trains.
+def check_space(folder: Path, encoder: nn.Module) -> str:
+    """Says how much of the disk a run needs; raises InputError if the disk has less.
 
-    Raises:
-        InputError: the disk has not enough room.
+    The last checkpoint, of weights and AdamW's two averages, and the kept weights stay until the next ones are whole.
     """
-    size, most = _bytes(encoder.state_dict().values()), 0
-    for objectives, trained in stages:
-        checkpoint = size + _bytes(objectives.state_dict().values()) + 2 * _bytes(trained)  # with AdamW's averages
-        most = max(most, 2 * checkpoint + 2 * size)  # the last files and the new ones, before the last are deleted
+    size = sum(tensor.nbytes for tensor in encoder.state_dict().values())
     left = sum(path.stat().st_size for path in folder.glob("*.safetensors"))  # of the process that is resumed
-    free = shutil.disk_usage(folder).free + left
+    most, free = 8 * size / 1e6, (shutil.disk_usage(folder).free + left) / 1e6
     if free < most:
         raise InputError(
-            f"{folder}: the run needs up to {most / 1e6:,.0f} MB here, and the disk has {free / 1e6:,.0f} MB; free "
-            "some space, or choose another --out"
+            f"{folder}: the run needs up to {most:,.0f} MB here, and the disk has {free:,.0f} MB; free some space, or "
+            "choose another --out"
         )
-    return f"up to {most / 1e6:,.0f} MB during the run, {size / 1e6:,.0f} MB afterwards; {free / 1e9:,.1f} GB are free"
-
-
-def _bytes(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.nbytes for tensor in tensors)
+    return f"up to {most:,.0f} MB during the run, {size / 1e6:,.0f} MB afterwards; {free:,.0f} MB are free"
 
 
 @contextmanager

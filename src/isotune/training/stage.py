@@ -8,12 +8,10 @@ import math
 import shlex
 import signal
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import timedelta
-from statistics import fmean
 from typing import cast
 
 import torch
@@ -35,7 +33,7 @@ from isotune.training.selection import Scorer, Selection, general_scorer, monito
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
-TIMED = 2  # steps from whose time that of the stage is told
+SCORINGS = 3  # at the end of a time limit: of the last step, and of the start and the kept encoder after the training
 CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 
@@ -128,8 +126,7 @@ class StageTraining:
         whole_epochs = self.options.as_released.whole_epochs
         clock, first_step = time.perf_counter(), progress.step
         update: Update | None = None
-        taken: deque[float] = deque(maxlen=TIMED)  # seconds of the last steps
-        timed = first_step + 1 + TIMED  # the first step is slower
+        second = first_step + 2  # the first step is slower
         while not (progress.done or self._stopped()):
             before, began = update, time.perf_counter()
             try:
@@ -140,15 +137,15 @@ class StageTraining:
             if update and update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
-            taken.append(time.perf_counter() - began)
-            if progress.step == timed < self.stepper.total:
-                self._tell_time(fmean(taken))
+            taken = time.perf_counter() - began
+            if progress.step == second < self.stepper.total:
+                self._tell_time(taken)
             progress.done = progress.step == self.stepper.total
             self.run.recorder.advance()
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
             counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step
             evaluated = counted % self.options.eval_every == 0 or progress.done
-            if not progress.done and self._must_end(max(taken), evaluated):
+            if not progress.done and self._must_end(taken, evaluated):
                 progress.done = evaluated = True
             recorded = progress.step % RECORD_EVERY == 0 or progress.done
             if update and (evaluated or recorded):
@@ -165,28 +162,21 @@ class StageTraining:
     def _tell_time(self, seconds: float) -> None:
         """Says what the rest of the stage costs, if each step takes so many seconds."""
         left = self.stepper.total - self.progress.step
-        evaluations = math.ceil(left / self.options.eval_every)
-        whole = timedelta(seconds=round(left * seconds + evaluations * self._evaluating))
-        scoring = f"{evaluations} evaluations of {self._evaluating:.3g} s" if self._evaluating else "the evaluations"
-        gpu = self.encoder.device.type == "cuda"
-        memory = torch.cuda.max_memory_allocated() if gpu else peak_memory()
-        held = f"; memory so far: {memory / 1e6:,.0f} MB{' of the GPU' * gpu}" if memory else ""
+        scoring = math.ceil(left / self.options.eval_every) * self._evaluating
+        memory = torch.cuda.max_memory_allocated() if self.encoder.device.type == "cuda" else peak_memory()
         self.run.recorder.say(
-            f"stage {self.progress.stage + 1} takes about {whole} more: {left} steps of {seconds:.3g} s and "
-            f"{scoring}{held}"
+            f"stage {self.progress.stage + 1}: about {timedelta(seconds=round(left * seconds + scoring))} are left, "
+            f"{seconds:.3g} s a step and {scoring:.3g} s for evaluations; memory so far: {memory / 1e6:,.0f} MB"
         )
 
     def _must_end(self, step: float, evaluated: bool) -> bool:
         """Whether the time limit leaves no time for a step of so many seconds, and the evaluations until its end."""
-        needed = step + (1 + evaluated) * self._evaluating
+        needed = step + (SCORINGS + evaluated) * self._evaluating
         if self.end == math.inf or not self.run.workers.highest(int(time.monotonic() + needed > self.end)):
             return False
-        progress, total = self.progress, self.stepper.total
-        self.run.recorder.warn(
-            progress.offset + progress.step,
-            f"the time limit ended stage {progress.stage + 1} after step {progress.step} of {total}; "
-            "the best step so far is kept",
-        )
+        stage, made = self.progress.stage + 1, f"{self.progress.step} of {self.stepper.total}"
+        text = f"the time limit ended stage {stage} after step {made}; the best step so far is kept"
+        self.run.recorder.warn(self.progress.offset + self.progress.step, text)
         return True
 
     def _stopped(self) -> bool:
