@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from functools import partial
+from inspect import signature
 from math import inf
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from torch import Tensor
 
@@ -38,6 +39,7 @@ from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
+from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.report.text_changes import sample_sentences
 from isotune.signals import StopSignal
@@ -51,6 +53,9 @@ from isotune.training.selection import choose_scorer, score_kept
 from isotune.training.stage import StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
+
+if TYPE_CHECKING:
+    from isotune.training.options import Options
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
@@ -66,7 +71,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     watch: Watch | None = None,
-    **options: Any,
+    **options: Unpack["Options"],
 ) -> Result:
     """Trains a sentence encoder and compares it with the start.
 
@@ -140,6 +145,9 @@ def train(
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
                 context = RunContext(folder, recorder, stop, plan.seed, workers, time.monotonic() - progress.seconds)
                 return _Run(plan, rows, context, progress).run(tensors)
+
+
+vars(train)["__signature__"] = with_keywords(signature(train))
 
 
 @contextmanager
