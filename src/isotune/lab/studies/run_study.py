@@ -102,7 +102,7 @@ def run_study(
         make_folder(folder)
     except OSError as error:
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
-    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False)
     all_runs = StudyRuns(study, folder, model, console)
     with (RayRuns if on_ray else Processes)(processes, threads) as running:
         all_runs.make(running, minutes)
