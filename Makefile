@@ -72,7 +72,7 @@ audit: .venv-tools/installed
 .venv-docs/installed:
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/pip --disable-pip-version-check install -qq mkdocs-material==9.8.1 mkdocstrings-python==2.0.11 \
-		ruff==$$(sed -n 's/^ruff==//p' constraints.txt)
+		$$(grep -E "^(ruff|lazy-loader)==" constraints.txt)
 	@touch $@
 
 .venv/installed: $(PINS)

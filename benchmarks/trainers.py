@@ -61,7 +61,7 @@ def isotune(
     """
     import torch
 
-    from isotune import Encoder, train, tune_process
+    from isotune import train, tune_process
     from isotune.training.step import Stepper, Update
 
     tune_process()
@@ -92,7 +92,7 @@ def isotune(
         return {
             "losses": [loss.item() for loss in losses],
             "order": order,
-            "cosines": cosines(Encoder.load(result.encoder).encode, pairs),
+            "cosines": cosines(result.encoder.encode, pairs),
         }
 
 

@@ -248,6 +248,7 @@ def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
         "eval_every": 4,
         "learning_rate": 1e-3,
         "precision": "float32",
+        "keep_checkpoints": True,  # to compare them
         "quiet": True,
     }
 

@@ -125,7 +125,7 @@ WITHOUT_POSIX = """
     for name in ("cyclopts", "datasets", "lancedb", "rich.console", "sentence_transformers", "uvicorn"):
         import_module(name)  # which know Windows
     for module, names in {
-        os: "fork getuid killpg posix_fadvise register_at_fork sched_getaffinity setsid statvfs sysconf uname",
+        os: "fork getuid killpg posix_fadvise register_at_fork sched_getaffinity setsid sysconf uname",
         signal: "SIGALRM SIGHUP SIGKILL SIGPIPE SIGQUIT SIGUSR1 alarm pthread_kill pthread_sigmask setitimer",
     }.items():
         for name in names.split():

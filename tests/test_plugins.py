@@ -71,10 +71,10 @@ def short(short: dict[str, Any], pairs: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 PROMISED = """
-    AddVectors Additions Augmentation AugmentedOptions Batch ClosedForm Encoder Feed Head HiddenStates InputError
+    AddVectors Additions Augmentation AugmentedOptions Batch ClosedForm Encoder Feed Head HiddenStates Index InputError
     LabelledPair LabelledSentence Method MethodOptions Packed Pair Result ScoredFeed ScoredPair Sentence
-    TrainingFailed Triplet View __version__ add_datasets add_recipe augmentation calibrate compare evaluate head
-    load_plugin method pooling task train tune_process
+    TrainingFailed Triplet View __version__ add_datasets add_recipe analyse augmentation calibrate compare evaluate
+    export_onnx head load_plugin method pooling read read_documents read_scored_pairs run_study task train tune_process
 """
 
 
@@ -99,14 +99,14 @@ def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert [{key: value for key, value in line.items() if key != "crc32"} for line in lines] == records
     assert set(result.evaluation.after.scores()) == {"plurals", str(short["tasks"][1])}
-    encoder = isotune.Encoder.load(result.encoder)
+    encoder = result.encoder
     assert [type(head).__name__ for head in encoder.heads] == ["Scale"]
     assert encoder.pooling.mode == "last"
     scores = isotune.evaluate(encoder, "plurals").scores()
     assert scores == pytest.approx({"plurals": result.evaluation.after.scores()["plurals"]})
     sha256 = hashlib.sha256(plugin.read_bytes()).hexdigest()
     assert json.loads((result.folder / "environment.json").read_text())["plugins"] == {str(plugin): sha256}
-    assert json.loads((result.encoder / "plugins.json").read_text()) == {str(plugin): sha256}
+    assert json.loads((result.folder / "encoder" / "plugins.json").read_text()) == {str(plugin): sha256}
     assert plugins.loaded_plugins() == (plugins.Plugin(str(plugin), sha256),)
 
     unfinish(result.folder)
@@ -114,14 +114,14 @@ def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
     missing = f"was made with the plugin {re.escape(str(plugin))}; give --plugin"
     with pytest.raises(InputError, match=f"^run {re.escape(str(result.folder))} {missing}"):
         isotune.train(out=result.folder, resume=True, quiet=True)
-    with pytest.raises(InputError, match=f"^encoder {re.escape(str(result.encoder))} {missing}"):
-        isotune.Encoder.load(result.encoder)
+    with pytest.raises(InputError, match=f"^encoder {re.escape(str(result.folder / 'encoder'))} {missing}"):
+        isotune.Encoder.load(result.folder / "encoder")
 
     plugin.write_text(CODE[0] + "\n# changed\n")
     isotune.load_plugin(plugin)
     with pytest.raises(InputError, match="has changed since the run was started"):
         isotune.train(out=result.folder, resume=True, quiet=True)
-    isotune.Encoder.load(result.encoder)
+    isotune.Encoder.load(result.folder / "encoder")
     assert "has changed since it was saved" in caplog.text
 
     plugin.write_text(CODE[0])
@@ -137,7 +137,7 @@ def test_the_second_example_trains_on_pairs_from_memory(
     Path("partners.py").write_text(plugin_code)
     names: dict[str, Any] = {"isotune": isotune}
     exec(program.replace("rows=", f"model={str(tiny_model)!r}, steps=1, dev='none', quiet=True, rows="), names)
-    assert names["result"].encoder.is_dir()
+    assert (names["result"].folder / "encoder").is_dir()
     exec(rows, names)
 
 
@@ -237,7 +237,7 @@ def test_the_closed_form_of_the_page_centres_the_text(
     isotune.load_plugin(plugin)
     out = plugin.with_name("run")
     options = {"model": str(tiny_model), "method": "centre", "dev": "none", "tasks": [str(pairs)], "quiet": True}
-    encoder = isotune.Encoder.load(isotune.train(text, out=out, **options).encoder)
+    encoder = isotune.train(text, out=out, **options).encoder
     np.testing.assert_allclose(encoder.encode(sentences).mean(0), 0, atol=1e-6)
 
 

@@ -6,6 +6,8 @@ from .data.rows import Pair as Pair
 from .data.rows import ScoredPair as ScoredPair
 from .data.rows import Sentence as Sentence
 from .data.rows import Triplet as Triplet
+from .data.sources import read as read
+from .data.sources import read_scored_pairs as read_scored_pairs
 from .encoder.encoder import Encoder as Encoder
 from .encoder.format.modules import head as head
 from .encoder.heads import Head as Head
@@ -18,6 +20,8 @@ from .evaluation import compare as compare
 from .evaluation import evaluate as evaluate
 from .evaluation.tasks import task as task
 from .kernels.cpu.memory import tune_process as tune_process
+from .lab.analyses import analyse as analyse
+from .lab.studies.run_study import run_study as run_study
 from .methods.method import Additions as Additions
 from .methods.method import Batch as Batch
 from .methods.method import ClosedForm as ClosedForm
@@ -34,6 +38,9 @@ from .training import Result as Result
 from .training import TrainingFailed as TrainingFailed
 from .training import train as train
 from .use.bulk.add_vectors import AddVectors as AddVectors
+from .use.export.onnx import export_onnx as export_onnx
+from .use.search import Index as Index
+from .use.search import read_documents as read_documents
 from .version import __version__ as __version__
 from .views.augmentation import Augmentation as Augmentation
 from .views.augmentation import augmentation as augmentation

@@ -20,7 +20,7 @@ from isotune.lab.studies.results import Results
 from isotune.methods import self_guided
 from isotune.report.stages import read_records
 from isotune.training import run as training_run
-from isotune.training.run_folder import is_finished, load_tensors
+from isotune.training.run_folder import LAST, is_finished, load_tensors, remove_checkpoints
 from isotune.use.bulk.folder import encode_files
 from isotune.use.search import Index, read_documents, store
 from isotune.use.search import index as index_module
@@ -78,6 +78,7 @@ def training(
     """A run of some stages, made by one process or several."""
     stages = [{"batch_size": 8, "steps": 6, "eval_every": 2, "learning_rate": 1e-3} | stage for stage in stages]
     table = {"data": [inputs.text], "model": inputs.model, "dev": inputs.pairs, "tasks": [inputs.pairs]} | table
+    table["keep_checkpoints"] = not report  # to compare them
     table = {key: value for key, value in table.items() if value is not None}
 
     def go_on(folder: Path) -> None:
@@ -90,6 +91,7 @@ def training(
         if processes > 1:
             _become_several(processes)
         if is_finished(run):
+            remove_checkpoints(run)
             return
         if (run / "recipe.toml").exists():
             isotune.train(out=run, resume=True, quiet=True)
@@ -121,9 +123,10 @@ def run_result(run: Path) -> dict[str, object]:
         for path in (*run.glob("best-*"), *(run / "encoder").rglob("*"), *run.glob("predictions.npz"))
         if path.is_file() and path.name != "README.md"
     }
-    tensors, progress = load_tensors(run / "last.safetensors")
-    del progress["metrics_bytes"]  # which differs with the digits of times
-    result["checkpoint"] = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}, progress
+    if (run / LAST).exists():
+        tensors, progress = load_tensors(run / LAST)
+        del progress["metrics_bytes"]  # which differs with the digits of times
+        result["checkpoint"] = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}, progress
     of_kinds = {
         kind: [{key: value for key, value in record.items() if key not in TIMES} for record in records]
         for kind, records in read_records(run / "metrics.jsonl").items()

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from isotune.data.packed import pack
-from isotune.encoder.encoder import Encoder
+from isotune.encoder.encoder import INSTEAD, Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.errors import InputError
@@ -145,6 +147,14 @@ def test_what_is_no_sentence_is_refused(wrong: Any, encoder: Encoder) -> None:
     for encode in (encoder.encode, lambda x: list(encoder.encode_parts(x))):
         with pytest.raises(InputError, match=r"sentences are a|sentence 0 is|name the column or key"):
             encode(wrong)
+
+
+def test_an_argument_of_sentence_transformers_is_answered_with_its_counterpart(encoder: Encoder) -> None:
+    theirs = signature(SentenceTransformer.encode).parameters.keys()
+    assert INSTEAD.keys() < theirs
+    for name, instead in {**INSTEAD, "misspelt": "it takes normalize and show_progress"}.items():
+        with pytest.raises(InputError, match=rf"^encode takes no {name}: {re.escape(instead)}$"):
+            encoder.encode("a dog", **{name: 1})
 
 
 def test_numpys_strings_are_sentences(encoder: Encoder) -> None:

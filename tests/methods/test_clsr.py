@@ -68,14 +68,16 @@ def test_a_run_leaves_the_encoder_below_as_it_was(
 ) -> None:
     start = Encoder.load(tiny_model)
     result = train(**options)
-    kept = Encoder.load(result.encoder)
+    kept = result.encoder
     for name, weight in start.backbone.state_dict().items():
         assert torch.equal(kept.backbone.state_dict()[name], weight), name
     assert [head.dimensions for head in kept.heads] == [(32, 16), (16, 16)]
     biases = [value for name, value in kept.heads.state_dict().items() if "bias" in name]
     assert all(bias.abs().max() > 0 for bias in biases)  # they started at 0
     vectors = kept.encode(sentences)
-    np.testing.assert_allclose(SentenceTransformer(str(result.encoder)).encode(sentences), vectors, atol=1e-5)
+    np.testing.assert_allclose(
+        SentenceTransformer(str(result.folder / "encoder")).encode(sentences), vectors, atol=1e-5
+    )
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(train: Train, options: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def run(model: Path, out: Path, **options: Any) -> Path:
     text.write_text("\n".join(TEXT))
     pairs.write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\tthe dog\t4\na ball\tthe house\t0\n")
     given = {"method": "sif", "dev": "none", "tasks": [str(pairs)], "precision": "float32", "quiet": True}
-    return isotune.train(text, out=out, model=str(model), **{**given, **options}).encoder
+    return isotune.train(text, out=out, model=str(model), **{**given, **options}).folder / "encoder"
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_the_vectors_after_the_heads_that_are_there_have_covariance_one(
     options = {"method": "whitening", "dimensions": 6, "dev": "none"} | dict.fromkeys(("steps", "eval_every"))
     result = train(model=encoder, learning_rate=None, **options)
     assert result.evaluation.selected_step == 1
-    white = Encoder.load(result.encoder)
+    white = result.encoder
     vectors = reopened(white, tmp_path / "again", sentences, atol=1e-4).encode(sentences)
     assert vectors.shape == (60, 6)
     np.testing.assert_allclose(vectors.mean(0), 0, atol=1e-3)

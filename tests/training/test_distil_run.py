@@ -37,7 +37,7 @@ def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before
     stages = [{"method": "sif"}, {"method": "distil", "model_dropout": 0.0}]
     options = {"stages": stages, "layers": [0, -1], "dev": "none", "batch_size": 30, "steps": 40}
     whole = train("whole", **options)
-    encoder = Encoder.load(whole.encoder)
+    encoder = whole.encoder
     assert encoder.pooling == Pooling("mean", (-1,))
     assert (list(encoder.heads), encoder.token_weights) == ([], None)
     first, *_, last = (record["loss"] for record in metrics(whole.folder, "train"))

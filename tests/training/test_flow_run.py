@@ -25,7 +25,7 @@ def test_bert_cf_of_two_stages_goes_on_bit_for_bit(train: Train) -> None:
     for stop in (2, 7):
         assert_same_end(whole.folder, stop_and_resume(train, stop, **options).folder)
 
-    encoder = Encoder.load(whole.encoder)
+    encoder = whole.encoder
     (flow,) = encoder.heads
     assert isinstance(flow, NormalizingFlow)
     assert flow.config() == {"dimension": 32, "mixing": "lu", "levels": 1, "depth": 3, "width": 32}
@@ -38,7 +38,7 @@ def test_flow_leaves_the_model_as_it_is(
 ) -> None:
     options = {"method": "flow", "cached": cached, "dev": "none"}
     whole = train("whole", **options)
-    start, end = Encoder.load(tiny_model), Encoder.load(whole.encoder)
+    start, end = Encoder.load(tiny_model), whole.encoder
     assert same(start.backbone.state_dict(), end.backbone.state_dict())
     assert not np.allclose(start.encode(sentences), end.encode(sentences), atol=0.1)
     monkeypatch.delattr(os, "posix_fallocate")  # as on macOS, where no room can be reserved for the cached vectors

@@ -86,7 +86,7 @@ def test_a_short_run_gives_what_it_always_gave(
     *_, last = (result.folder / "train.log").read_text().splitlines()
     numbers = {
         "losses": [round(record["loss"], 6) for record in metrics(result.folder, "train")],
-        "vector": [round(float(x), 6) for x in isotune.Encoder.load(result.encoder).encode(sentences[0])[:6]],
+        "vector": [round(float(x), 6) for x in result.encoder.encode(sentences[0])[:6]],
         "scores": [round(side.tasks[0].spearman.all, 6) for side in (evaluation.before, evaluation.after)],
         "verdict": next((verdict for verdict in VERDICTS if last.split(maxsplit=2)[-1].startswith(verdict)), None),
     }

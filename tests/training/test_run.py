@@ -1,5 +1,6 @@
 """Runs from a text file to an encoder and a report: what is kept, how they stop, how they go on."""
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -26,7 +27,9 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
+from isotune.recipes import Recipe
 from isotune.training import TrainingFailed, run, run_folder, stage
+from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
 from tests.conftest import unfinish
@@ -35,15 +38,13 @@ from tests.training.conftest import Killed, Train, assert_same_end, killed, metr
 
 @pytest.mark.parametrize(("method", "precision"), [("simcse", "bfloat16"), ("consert", "float32")])
 def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: str, precision: str) -> None:
-    result = train(method=method, precision=precision)
+    result = train(method=method, precision=precision, keep_checkpoints=None)
     assert {path.name for path in result.folder.iterdir()} == {
-        f"best-0-{result.evaluation.selected_step}.safetensors",
         "cosines.npz",
         "data.json",
         "encoder",
         "environment.json",
         "evaluation.json",
-        "last.safetensors",
         "metrics.jsonl",
         "recipe.toml",
         "report.html",
@@ -57,6 +58,121 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
     assert all(np.isfinite(losses))
     assert result.stopped is None
     assert "nothing" not in (result.folder / "train.log").read_text()
+    sizes = {path: path.stat().st_size for path in result.folder.rglob("*") if path.is_file()}
+    kept = [size for path, size in sizes.items() if "encoder" in path.parts or path.name == "report.html"]
+    assert sum(sizes.values()) < 1.1 * sum(kept)
+
+
+def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> None:
+    result = train()
+    said = result.evaluation
+    lines = str(result).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["run", "verdict", "change", "encoder", "report"]
+    told = [said.verdict.word, said.verdict.why, *(said.changes if said.selected_step else ())]
+    assert all(text in str(result) for text in told)
+    assert "->" not in result._repr_html_()  # what HTML would take for a sign of its own
+    assert result.encoder is result.encoder
+    with stopped_at(2):
+        stopped = train("stopped")
+    assert stopped.verdict is None
+    assert "SIGTERM stopped the run" in str(stopped)
+
+
+def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = (train("told").folder / "train.log").read_text()
+    size = r"[\d.,]+ MB"
+    disk = re.search(rf"disk: up to {size} during the run, {size} afterwards; {size} are free", log)
+    cost = re.search(rf"stage 1: about \d:\d\d:\d\d are left, .* s a step .*; memory so far: {size}\n", log)
+    assert disk
+    assert cost
+    assert disk.start() < log.index("step 0 of 12") < cost.start() < log.index("step 4 of 12")
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20_000))
+    with pytest.raises(InputError, match=rf"the run needs up to {size} here, and the disk has 0 MB; free some space"):
+        train("full")
+    assert not (Path(log.split("run: ")[1].split("\n")[0]).with_name("full")).exists()
+
+
+@pytest.mark.parametrize("dev", [{}, {"dev": "none"}])
+def test_a_time_limit_ends_the_training_and_the_run_is_finished(train: Train, dev: dict[str, str]) -> None:
+    """Each stage with steps makes its first one."""
+    stages = [{"method": "simcse"}, {"method": "consert"}, {"method": "whitening"}]
+    result = train(stages=stages, steps=100_000, time_limit="0.1s", **dev)
+    assert is_finished(result.folder)
+    assert [record["step"] for record in metrics(result.folder, "train")] == [1, 2]
+    for n in (1, 2):
+        said = f"the time limit ended stage {n} after step 1 of 100000; the best step so far is kept"
+        assert said in (result.folder / "report.html").read_text()
+
+
+def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stopped_at(4):
+        folder = train(time_limit="2h").folder
+    tensors, progress = run_folder.last_checkpoint(folder)
+    assert 0 < progress.seconds < 7200
+    longer = dataclasses.replace(progress, seconds=7200.0)
+    monkeypatch.setattr(run_folder, "last_checkpoint", lambda _: (tensors, longer))
+    resume(folder)
+    assert "the time limit ended stage 1 after step 6 of 12" in (folder / "train.log").read_text()
+
+
+def test_times_have_a_unit_or_are_minutes() -> None:
+    def minutes(time_limit: object) -> float | str | None:
+        return Recipe.from_table({"stages": [{"method": "simcse"}], "time_limit": time_limit}).time_limit
+
+    assert [minutes(limit) for limit in ("90s", "30m", "1.5h", 2, 0.5, "45")] == [1.5, 30, 90, 2, 0.5, 45]
+    for wrong in ("soon", "5 m", "-1s", 0, math.inf):
+        with pytest.raises(InputError, match="time_limit: give a time such as 90s, 30m or 2h, or a number of minutes"):
+            minutes(wrong)
+
+
+def test_a_notebook_gets_one_display_and_each_line_once(short: dict[str, Any], tmp_path: Path) -> None:
+    import nbformat  # here, for the warnings of its import
+    from nbclient import NotebookClient
+
+    given = {**short, "sources": str(short["sources"]), "out": str(tmp_path / "run"), "quiet": False}
+    cell = nbformat.v4.new_code_cell(f"import isotune\nisotune.train(**{given!r})")
+    NotebookClient(nbformat.v4.new_notebook(cells=[cell]), timeout=300).execute()
+    bar, result = (output for output in cell.outputs if output.output_type != "stream")
+    assert "━" in bar.data["text/plain"]
+    assert "verdict:" in result.data["text/plain"]
+    printed = "".join(output.text for output in cell.outputs if output.output_type == "stream")
+    assert printed.count("step 4 of 12") == 1
+
+
+def test_the_time_left_is_shown_where_a_step_takes_minutes(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as recorder:
+        recorder.start("stage 1", 0, 10)
+        clock = iter(range(0, 100_000, 200))
+        recorder._bar.get_time = lambda: next(clock)
+        for _ in range(4):
+            recorder.advance()
+        assert recorder._bar.tasks[0].time_remaining == 6 * 200
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_checkpoints_go_when_the_run_is_finished_and_a_kill_before_that_loses_none(
+    train: Train, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    def checkpoints(folder: Path) -> int:
+        return len(list(folder.glob("*.safetensors")))
+
+    whole, ends = (
+        train("whole", keep_checkpoints=keep).folder,
+        (run_folder.mark_finished, run_folder.remove_checkpoints),
+    )
+    assert checkpoints(whole) == 2 * keep
+    for end in ends:
+        with monkeypatch.context() as patch:
+            patch.setattr(run_folder, end.__name__, killed)
+            with pytest.raises(Killed):
+                train(end.__name__, keep_checkpoints=keep)
+    unfinished, finished = (whole.with_name(end.__name__) for end in ends)
+    assert [is_finished(run) for run in (unfinished, finished)] == [False, True]
+    assert same(weights(resume(unfinished).folder), weights(whole))
+    with pytest.raises(InputError, match=r"this run is finished; its report is .*report\.html$"):
+        resume(finished)
+    assert [checkpoints(run) for run in (unfinished, finished)] == [2 * keep, 2 * keep]
 
 
 def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs: Path) -> None:
@@ -64,7 +180,7 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
     scores = {record["step"]: record["score"] for record in metrics(result.folder, "dev")}
     assert result.evaluation.selected_step == max(scores, key=lambda step: scores[step])
     dev = read_scored_pairs(str(pairs))
-    again = score(dev, cosine_similarities(Encoder.load(result.encoder), dev)).spearman.all
+    again = score(dev, cosine_similarities(result.encoder, dev)).spearman.all
     assert again == pytest.approx(max(scores.values()), abs=1e-9)
     assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
 
@@ -189,7 +305,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str) -> None:
         stopped = train("parts", method=method)
     assert stopped.stopped == "SIGTERM"
     assert stopped.report is stopped.evaluation is None
-    assert Encoder.load(stopped.encoder).encode("a dog").shape == (32,)
+    assert stopped.encoder.encode("a dog").shape == (32,)
     assert not is_finished(stopped.folder)
     assert resume(stopped.folder).stopped is None
     assert_same_end(train("whole", method=method).folder, stopped.folder)
@@ -363,7 +479,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     refused("started with sources; leave out the rows", rows=sentences)
     text.write_text(text.read_text() + "another sentence\n")
     refused("the data has changed since the run was started")
-    assert result.encoder.exists()
+    assert (result.folder / "encoder").exists()
     (result.folder / "data.json").write_text("{")
     refused("data.json: it can't be read as JSON")
     for shape in ("[]", "3"):

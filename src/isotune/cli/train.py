@@ -20,15 +20,15 @@ from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
+from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, resolve
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
 RUN = Group("Run", sort_key=1)
-RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
+RECIPE_FLAGS = RUN_OPTIONS[1:]  # options that are fields of the recipe itself, but for the text
 
 TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
-OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
+OUT = "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
     f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), {DEFAULT_RECIPE} for any other "
@@ -43,7 +43,7 @@ RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
 
 LISTED: dict[str, Iterable[str]] = {"pooling": POOLINGS, "augmentations": AUGMENTATIONS}  # the help has their names
-METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
+METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT", "time_limit": "TIME"}
 
 
 def train_command(words: Sequence[str]) -> Callable[..., int]:

@@ -46,7 +46,7 @@ def read(
 
     Args:
         sources: each is one of: a file (.txt, .csv, .tsv, .jsonl, each also with .gz, or .parquet); a glob pattern;
-            "-" for lines on standard input; "hub:owner/name[@revision][/config][:split]" or "hub:owner/name/file", with
+            "-" for lines on standard input; `hub:owner/name[@revision][/config][:split]` or "hub:owner/name/file", with
             one of the endings above; a dataset as "name" (all of its splits) or "name:split"; a table (pandas, polars,
             Arrow, `datasets`); an iterable of sentences, of rows or of dicts.
         row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and `Triplet` are made

@@ -45,6 +45,15 @@ UNLIMITED = 1_000_000
 DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
 
 
+INSTEAD = {  # of the arguments that sentence-transformers' `encode` has
+    "batch_size": "leave it out, batches are cut by their tokens",
+    "convert_to_numpy": "leave it out, vectors are a numpy array",
+    "convert_to_tensor": "use torch.from_numpy(encoder.encode(sentences))",
+    "normalize_embeddings": "use normalize",
+    "prompt_name": "use encode_query or encode_document",
+    "show_progress_bar": "use show_progress",
+    **{name: f"use isotune.Encoder.load(model, {name}=...)" for name in ("device", "precision", "prompt")},
+}
 NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}  # where one prompt is that of all texts
 
 
@@ -196,13 +205,15 @@ class Encoder(SentenceModel):
         return encode_stream(self, sentences, normalize, advance)
 
     def encode(
-        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
+        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False, **others: object
     ) -> NDArray[np.float32]:
         """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
 
         `normalize` and errors are as in `encode_parts`; `show_progress` shows a bar on standard error, if that is a
-        terminal.
+        terminal. For another argument of sentence-transformers, an InputError says what to use instead.
         """
+        for name in others:
+            raise InputError(f"encode takes no {name}: {INSTEAD.get(name, 'it takes normalize and show_progress')}")
         if isinstance(sentences, str):
             vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
             return vector

@@ -254,6 +254,9 @@ class Verdict(Result):
     word: Literal["NEW", "KEEP", "CAN'T TELL"]  # the encoder kept; the start; or the scores don't say
     why: str
 
+    def __str__(self) -> str:
+        return f"{WORDS[self.word]}: {self.why}"
+
 
 class RunEvaluation(Result):
     """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
@@ -321,9 +324,7 @@ class RunEvaluation(Result):
     @property
     def decision(self) -> str:
         """The verdict and the changes, in one line."""
-        return "; ".join(
-            [f"{WORDS[self.verdict.word]}: {self.verdict.why}", *(self.changes if self.selected_step else ())]
-        )
+        return "; ".join([str(self.verdict), *(self.changes if self.selected_step else ())])
 
 
 def _change(name: str, before: float, after: float) -> str:

@@ -8,10 +8,11 @@ keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recip
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
 from isotune.data.rows import is_unicode
 from isotune.encoder.options import EncoderOptions
@@ -21,7 +22,14 @@ from isotune.methods.options import MethodOptions, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
-RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
+RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
+
+
+def _minutes(value: float | str) -> float:
+    time = re.fullmatch(r"(\d+\.?\d*)([smh]?)", str(value))
+    if not time or not float(time[1]):
+        raise ValueError("give a time such as 90s, 30m or 2h, or a number of minutes")
+    return float(time[1]) * {"s": 1 / 60, "h": 60}.get(time[2], 1)
 
 
 class Inputs(NamedTuple):
@@ -122,6 +130,13 @@ class Recipe(BaseModel):
 
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""
+
+    time_limit: Annotated[float | str, AfterValidator(_minutes)] | None = None
+    """The longest that the run may take: 90s, 30m, 2h, or a number of minutes. It ends the training in time for the
+    last scoring, and the best step so far is kept. Stages with steps share the time. Unset: there is no limit."""
+
+    keep_checkpoints: bool = False
+    """Keep the checkpoints in the folder of the finished run. Else they are deleted: only --resume needs them."""
 
     encoder: EncoderOptions = EncoderOptions()
     """How sentence vectors are made from the model."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from isotune.evaluation import (
     resampled,
     sentence_vectors,
 )
-from isotune.evaluation.results import MEASURES, DevGain
+from isotune.evaluation.results import MEASURES, DevGain, Verdict
 from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
@@ -43,13 +44,12 @@ from isotune.training.selection import GENERAL_PAIRS
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """The result of a run.
+    """The result of a run. It prints in five lines.
 
     Attributes:
-        folder: the run folder.
-        encoder: the folder of the kept encoder, in sentence-transformers' form.
+        folder: the run folder. The kept encoder is in its folder `encoder`, in sentence-transformers' form.
         report: the report page; None if a signal stopped the run, as for `evaluation`.
         evaluation: the scores of the start (`before`) and of the kept encoder (`after`) on the same tasks; correlations
             in [-1, 1], accuracies in [0, 1].
@@ -57,17 +57,39 @@ class Result:
     """
 
     folder: Path
-    encoder: Path
     report: Path | None
     evaluation: RunEvaluation | None
     stopped: str | None
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The kept encoder, loaded when it is first asked for."""
+        return Encoder.load(self.folder / "encoder")
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Which encoder to use: the `word` NEW, KEEP (the start) or CAN'T TELL, and `why`; None if a signal came."""
+        return self.evaluation.verdict if self.evaluation else None
+
+    def __repr__(self) -> str:
+        changes = self.evaluation.changes if self.evaluation and self.evaluation.selected_step else ()
+        return (
+            f"run:     {self.folder}\n"
+            f"verdict: {self.verdict or f'none, {self.stopped} stopped the run'}\n"
+            f"change:  {'; '.join(changes) or 'none'}\n"
+            f"encoder: {self.folder / 'encoder'}\n"
+            f"report:  {self.report or 'none'}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
 
 def finished_result(folder: Path) -> Result:
     """The result of a run that is finished."""
     verify_checksums(folder)
     evaluation = RunEvaluation.read(folder / "evaluation.json")
-    return Result(folder, folder / "encoder", folder / "report.html", evaluation, None)
+    return Result(folder, folder / "report.html", evaluation, None)
 
 
 def save_kept(encoder: Encoder, folder: Path) -> Path:

@@ -1,10 +1,12 @@
 """What a run says, metrics.jsonl for programs, train.log and standard error for people; and what its stages share."""
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,11 +44,19 @@ class Recorder:
         self._metrics = metrics.open("ab")
         self._watch = watch
         self._log = (folder / "train.log" if folder else Path(os.devnull)).open("a", encoding="utf-8")
-        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)  # commands stay whole
+        # Commands stay whole. A notebook gets the lines as one stream, and the bar as one display that changes.
+        notebook = Console().is_jupyter and not quiet and folder is not None
+        plain: dict[str, Any] = {"force_jupyter": False, "force_terminal": False} if notebook else {}
+        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, **plain)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         shown = TextColumn("{task.fields[shown]}")
-        self._bar = Progress(*columns, shown, console=self._console, disable=quiet or not self._console.is_terminal)
+        off = quiet or not self._console.is_terminal
+        # The time left follows from the last thousand steps, also where a step takes longer than rich's 30 seconds.
+        self._bar = Progress(*columns, shown, console=self._console, disable=off, speed_estimate_period=inf)
         self._shown: dict[str, str] = {}
+        show = sys.modules["IPython.display"].display if notebook else None
+        self._display = show and show({"text/plain": ""}, raw=True, display_id=True)
+        self._drawn = 0.0  # when the display last changed
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -103,6 +113,11 @@ class Recorder:
         """Moves the progress bar one step on."""
         for task in self._bar.task_ids:
             self._bar.advance(task)
+        if self._display and time.monotonic() > self._drawn + 0.5:
+            with self._console.capture() as text:
+                self._console.print(self._bar.get_renderable())
+            self._display.update({"text/plain": text.get()}, raw=True)
+            self._drawn = time.monotonic()
 
     def show(self, name: str, value: str) -> None:
         """Shows the latest value of a quantity, such as the loss, behind the progress bar."""
@@ -124,3 +139,4 @@ class RunContext:
     stop: StopSignal  # within it, the steps are made
     seed: int  # the run's seed
     workers: Workers  # make the passes of the steps
+    begun: float = 0.0  # when the run began, by the clock `time.monotonic`; a resumed run counts its earlier seconds

@@ -9,13 +9,16 @@ import glob
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from functools import partial
+from inspect import signature
+from math import inf
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from torch import Tensor
 
@@ -36,6 +39,7 @@ from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
+from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.report.text_changes import sample_sentences
 from isotune.signals import StopSignal
@@ -49,6 +53,9 @@ from isotune.training.selection import choose_scorer, score_kept
 from isotune.training.stage import StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
+
+if TYPE_CHECKING:
+    from isotune.training.options import Options
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 JUDGED_BY = "dev", "tasks"  # the options that may be rows from memory, which folders of the same names then get
@@ -65,7 +72,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     watch: Watch | None = None,
-    **options: Any,
+    **options: Unpack["Options"],
 ) -> Result:
     """Trains a sentence encoder and compares it with the start.
 
@@ -82,12 +89,11 @@ def train(
         quiet: write nothing to standard error.
         watch: is called with every record that goes to metrics.jsonl, a dict; an exception ends the run, which can be
             resumed. Only the first of several processes calls it.
-        options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
-            method's options. `model` may also be an `Encoder` or a `SentenceTransformer`, and `dev` and each of `tasks`
-            `TaskRows`; the run folder gets a copy.
+        options: values that differ from the recipe's, by the names of the flags of `isotune train`. `model` may also be
+            an `Encoder` or a `SentenceTransformer`, and `dev` and each of `tasks` `TaskRows`; the run folder gets a copy.
 
     Returns:
-        An `isotune.training.Result`: the run folder, the folder of the kept encoder, the report and the scores.
+        A `Result`: the run folder, the verdict, the kept encoder, the report and the scores.
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
@@ -141,7 +147,11 @@ def train(
                 stop = StopSignal(tell=leads and not quiet)
                 if fitting:
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
-                return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
+                context = RunContext(folder, recorder, stop, plan.seed, workers, time.monotonic() - progress.seconds)
+                return _Run(plan, rows, context, progress).run(tensors)
+
+
+vars(train)["__signature__"] = with_keywords(signature(train))
 
 
 def _in_folder(tasks: Any, folder: Path) -> Any:
@@ -167,6 +177,7 @@ def _opened(
         if new is None:
             recipe = run_folder.started_recipe(folder)
             if run_folder.is_finished(folder):
+                run_folder.remove_checkpoints(folder)  # of a process that was killed before it did so
                 raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
             tensors, progress = run_folder.last_checkpoint(folder)
             run_folder.remove_former_best(folder, progress.best_file)  # which a process may not have done any more
@@ -177,7 +188,7 @@ def _opened(
             workers.by_leader(partial(run_folder.create, folder, new))
             yield new, {}, Progress()
         except (InputError, OSError):
-            if workers.leads and not (folder / "last.safetensors").exists():
+            if workers.leads and not (folder / run_folder.LAST).exists():
                 # Nothing has been trained, and the folder was empty or missing. A mount point stays.
                 shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -228,6 +239,7 @@ class _Run:
         corpora = Corpora(self.recipe, self.rows, tested_on + chosen_on, self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
+        self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder)}")
         methods = []  # of all stages
         for number, stage in enumerate(self.recipe.stages[: self.progress.stage]):  # which are over
             objectives = build_objectives(stage, encoder)
@@ -248,7 +260,8 @@ class _Run:
             failure = error
         result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences))
         if failure:
-            raise TrainingFailed(f"{failure}; the encoder kept so far is {result.encoder}", result.encoder)
+            kept = result.folder / "encoder"
+            raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)
         return result
 
     def _load_tasks(self) -> list[Task]:
@@ -308,7 +321,10 @@ class _Run:
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
-            training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress)
+            stages, now = sum(each.options.takes_steps for each in self.recipe.stages[number:]), time.monotonic()
+            left = 60 * float(self.recipe.time_limit or inf) - (now - self.context.begun)
+            end = now + left / max(1, stages)  # an equal share of the time that is left
+            training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress, end)
             if tensors:
                 run_folder.load_parts(tensors, training.parts, training.fixed)
                 tensors = {}
@@ -379,13 +395,14 @@ class _Run:
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         if signal and not self.progress.done:
             self.recorder.say(f"the encoder kept so far: {kept}")
-            return Result(self.folder, kept, None, None, signal.name)
+            return Result(self.folder, None, None, signal.name)
         comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
             workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
+            workers.by_leader(partial(run_folder.remove_checkpoints, self.folder))
             self._say_what_next(kept, comparison)
             self.recorder.say(comparison.decision)
-        return Result(self.folder, kept, report, comparison, None)
+        return Result(self.folder, report, comparison, None)

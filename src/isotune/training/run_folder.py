@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import socket
 import time
 import zlib
@@ -52,6 +53,7 @@ Parts = Mapping[str, nn.Module | Optimizer]
 
 ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
+LAST = "last.safetensors"  # the last checkpoint
 LOCK = "lock"
 HOLDER = "holder"  # says whose the lock is; Windows lets nobody read or write a file that is locked
 CHECKSUM = "recipe_sha256"  # of environment.json
@@ -71,6 +73,7 @@ class Progress:
     best_file: str = ""  # the name of the file with the weights of that encoder
     done: bool = False  # whether the stage is over: its steps or its patience are used up
     dropped: list[int] = field(default_factory=list)  # the stages whose new layers were dropped, from 0
+    seconds: float = 0.0  # what the run has taken until the checkpoint, if it has a time limit
     metrics_bytes: int = 0  # the length of metrics.jsonl at the time of the checkpoint
     # What the evaluations of the current stage have shown; `Selection` writes it.
     first_score: float | None = None  # the score of the first encoder that may be kept, mostly the start
@@ -84,7 +87,7 @@ class Progress:
     def next_stage(self) -> Progress:
         """The progress at the start of the next stage."""
         offset = self.offset + self.step
-        return Progress(stage=self.stage + 1, offset=offset, best_step=self.best_step, dropped=self.dropped)
+        return Progress(self.stage + 1, offset, best_step=self.best_step, dropped=self.dropped, seconds=self.seconds)
 
 
 def best_file(stage: int, step: int) -> str:
@@ -146,6 +149,22 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
         state = {key: value for key, value in part.state_dict().items() if f"{name}.{key}" in left_out}
         state |= {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
         part.load_state_dict(state)
+
+
+def check_space(folder: Path, encoder: nn.Module) -> str:
+    """Says how much of the disk a run needs; raises InputError if the disk has less.
+
+    The last checkpoint, of weights and AdamW's two averages, and the kept weights stay until the next ones are whole.
+    """
+    size = sum(tensor.nbytes for tensor in encoder.state_dict().values())
+    left = sum(path.stat().st_size for path in folder.glob("*.safetensors"))  # of the process that is resumed
+    most, free = 8 * size / 1e6, (shutil.disk_usage(folder).free + left) / 1e6
+    if free < most:
+        raise InputError(
+            f"{folder}: the run needs up to {most:,.0f} MB here, and the disk has {free:,.0f} MB; free some space, or "
+            "choose another --out"
+        )
+    return f"up to {most:,.0f} MB during the run, {size / 1e6:,.0f} MB afterwards; {free:,.0f} MB are free"
 
 
 @contextmanager
@@ -250,7 +269,7 @@ def started_recipe(folder: Path) -> Recipe:
 
 def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
     """The tensors and the progress of the run's last checkpoint; empty if the run was stopped before the first."""
-    path = folder / "last.safetensors"
+    path = folder / LAST
     if not path.exists():
         return {}, Progress()
     tensors, header = load_tensors(path)
@@ -265,6 +284,13 @@ def remove_former_best(folder: Path, *named: str) -> None:
     for path in folder.glob("best-*.safetensors"):
         if path.name not in named:
             path.unlink(missing_ok=True)
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Deletes the checkpoints of a finished run, which only resuming needs, unless its recipe keeps them."""
+    if not read_recipe(folder / RECIPE).get("keep_checkpoints"):
+        remove_former_best(folder)
+        (folder / LAST).unlink(missing_ok=True)
 
 
 def _now() -> str:

@@ -4,17 +4,22 @@ A checkpoint follows an evaluation, and a second file has the weights of the ste
 killed at any moment, and on a CPU a resumed run gives the same bits as one that was never stopped.
 """
 
+import math
 import shlex
 import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from datetime import timedelta
 from typing import cast
+
+import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.float32 import fast_float32
+from isotune.kernels.cpu.memory import peak_memory
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words
@@ -23,11 +28,12 @@ from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
-from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
+from isotune.training.run_folder import LAST, Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
+SCORINGS = 3  # at the end of a time limit: of the last step, and of the start and the kept encoder after the training
 CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 
@@ -44,11 +50,12 @@ class StageTraining:
         scorer: Scorer | None,
         options: TrainingOptions,
         progress: Progress,
+        end: float,  # when the steps have to be over, by the clock `time.monotonic`
     ) -> None:
         method = objectives.method
         feeder = Feeder(data.train, method.feeds(), options, run.seed, progress.stage)
         self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
-        self.options, self.progress, self.feeder = options, progress, feeder
+        self.options, self.progress, self.feeder, self.end = options, progress, feeder, end
         self.stepper: Stepper | Fit
         if method.options.takes_steps:
             self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
@@ -68,6 +75,7 @@ class StageTraining:
         self._best_saved = progress.best_file  # the file that it names
         self._writer = ThreadPoolExecutor(1)  # of checkpoints, beside the steps of a GPU
         self._writing: Future[None] | None = None
+        self._evaluating = 0.0  # seconds of the last evaluation; a resumed run doesn't know them at first
 
     @fast_float32()
     @no_denormals()
@@ -118,8 +126,9 @@ class StageTraining:
         whole_epochs = self.options.as_released.whole_epochs
         clock, first_step = time.perf_counter(), progress.step
         update: Update | None = None
+        second = first_step + 2  # the first step is slower
         while not (progress.done or self._stopped()):
-            before = update
+            before, began = update, time.perf_counter()
             try:
                 update = self.stepper.update(progress.step)
             finally:
@@ -128,11 +137,16 @@ class StageTraining:
             if update and update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
+            taken = time.perf_counter() - began
+            if progress.step == second < self.stepper.total:
+                self._tell_time(taken)
             progress.done = progress.step == self.stepper.total
             self.run.recorder.advance()
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
             counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step
             evaluated = counted % self.options.eval_every == 0 or progress.done
+            if not progress.done and self._must_end(taken, evaluated):
+                progress.done = evaluated = True
             recorded = progress.step % RECORD_EVERY == 0 or progress.done
             if update and (evaluated or recorded):
                 update.check(self.options)
@@ -144,6 +158,26 @@ class StageTraining:
                 clock, first_step = time.perf_counter(), progress.step
         if update:
             update.check(self.options)
+
+    def _tell_time(self, seconds: float) -> None:
+        """Says what the rest of the stage costs, if each step takes so many seconds."""
+        left = self.stepper.total - self.progress.step
+        scoring = math.ceil(left / self.options.eval_every) * self._evaluating
+        memory = torch.cuda.max_memory_allocated() if self.encoder.device.type == "cuda" else peak_memory()
+        self.run.recorder.say(
+            f"stage {self.progress.stage + 1}: about {timedelta(seconds=round(left * seconds + scoring))} are left, "
+            f"{seconds:.3g} s a step and {scoring:.3g} s for evaluations; memory so far: {memory / 1e6:,.0f} MB"
+        )
+
+    def _must_end(self, step: float, evaluated: bool) -> bool:
+        """Whether the time limit leaves no time for a step of so many seconds, and the evaluations until its end."""
+        needed = step + (SCORINGS + evaluated) * self._evaluating
+        if self.end == math.inf or not self.run.workers.highest(int(time.monotonic() + needed > self.end)):
+            return False
+        stage, made = self.progress.stage + 1, f"{self.progress.step} of {self.stepper.total}"
+        text = f"the time limit ended stage {stage} after step {made}; the best step so far is kept"
+        self.run.recorder.warn(self.progress.offset + self.progress.step, text)
+        return True
 
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
@@ -162,7 +196,7 @@ class StageTraining:
         Raises:
             TrainingFailed: the encoder can't be scored.
         """
-        progress = self.progress
+        progress, began = self.progress, time.perf_counter()
         encoder = self.encoder
         if not progress.step:
             heads = encoder.heads.first(len(encoder.heads) - len(self.objectives.method.adds.heads))
@@ -181,6 +215,7 @@ class StageTraining:
             progress.best_file = best_file(progress.stage, progress.step)
             self.run.workers.by_leader(self._write_kept)
         self.run.workers.by_leader(write or self._write_checkpoint_in_time)
+        self._evaluating = time.perf_counter() - began
 
     def _write_kept(self) -> None:
         self._finish_checkpoint()
@@ -202,10 +237,12 @@ class StageTraining:
         folder, progress, start = self.run.folder, self.progress, time.perf_counter()
         self._finish_checkpoint()
         progress.metrics_bytes = self.run.recorder.sync()
+        if self.end < math.inf:
+            progress.seconds = time.monotonic() - self.run.begun
         tensors, header, kept = tensors_of(self.parts, self.fixed), asdict(progress), progress.best_file
 
         def write() -> None:
-            save_tensors(folder / "last.safetensors", tensors, header)
+            save_tensors(folder / LAST, tensors, header)
             remove_former_best(folder, kept)
 
         if self.encoder.device.type == "cpu":  # whose weights are no copies

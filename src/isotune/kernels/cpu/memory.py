@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from functools import cache
 
 # One large batch needs about this many prepared products; its layers share them, and the next batch has others. With
@@ -47,6 +48,15 @@ def give_back() -> None:
     """Returns freed memory to the system, if the C library is glibc; takes some milliseconds."""
     if trim := _c_function("malloc_trim"):
         trim(0)
+
+
+def peak_memory() -> int:
+    """The most memory that the process has held so far, in bytes; 0 on Windows, where this is not known."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @cache

@@ -61,7 +61,7 @@ from isotune.kernels import DEVICE, default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
-from isotune.training import is_finished, train
+from isotune.training import is_finished, remove_checkpoints, train
 
 RESULT = "result.json"
 VALUES = "study-values.npz"  # of each task: the cosines of its pairs, or the measures of its queries
@@ -151,7 +151,7 @@ def make(job: Job) -> None:
         of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, VALUES)))
         write_text(sums, of_training + checksum_of(result, RESULT) + checksums(folder, (VALUES,)))
         write_text(folder / RESULT, result)
-        for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
+        for path in (folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 
 
@@ -172,6 +172,7 @@ def _drop(path: Path) -> None:
 def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
     if (folder / "recipe.toml").exists():
         if is_finished(folder):
+            remove_checkpoints(folder)
             return
         result = train(out=folder, resume=True, quiet=True)
     else:

@@ -28,7 +28,7 @@ UNREAD = ("cli", "lab", "recipes", "report", "use")  # folders of the package; w
 # Files in them on which a result depends.
 READ = ("lab/studies/job.py", "report/stages.py", "recipes/recipe.py", "recipes/training.py")
 # Keys of a recipe that change no result.
-DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model")
+DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model", "keep_checkpoints")
 
 
 def run_keys(

@@ -100,7 +100,7 @@ def run_study(
     for path in (out, folder):
         with telling(OSError, f"{path}: it can't be made", "; name another folder"):
             make_folder(path)
-    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False)
     all_runs = StudyRuns(study, folder, model, console)
     with (RayRuns if on_ray else Processes)(processes, threads) as running:
         all_runs.make(running, minutes)
