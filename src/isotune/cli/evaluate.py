@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, JSON, PAIRS, PRECISION, labels, within
+from isotune.cli.parameters import ENCODER, JSON, PAIRS, PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
 TASKS = (
@@ -33,13 +33,13 @@ COLUMNS = "The columns of files of pairs that have no usual name, such as senten
 
 
 def evaluate(
-    *encoder: Annotated[str, ENCODER],
-    tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
-    aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION)] = "all",
-    metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC)] = "spearman",
+    *encoder: Annotated[Name, ENCODER, Parameter(required=True)],
+    tasks: Annotated[tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
+    aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION, group="Scores")] = "all",
+    metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
-    calibrate: Annotated[bool, Parameter(help=CALIBRATE)] = False,
-    scale: Annotated[float | None, Parameter(help=SCALE), within(1e-9, 1e9)] = None,
+    calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
+    scale: Annotated[float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)] = None,
     columns: Annotated[dict[str, str] | None, PAIRS, Parameter(help=COLUMNS)] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -51,10 +51,10 @@ def evaluate(
     Retrieval: are a query's answers nearer to it than all other documents? Transfer: can a simple classifier work with
     the vectors? Geometry: how are the vectors distributed?
     """
-    import rich
     from rich.console import Console
     from rich.progress import track
 
+    from isotune.cli.tables import stdout_console
     from isotune.data import ScoredPair, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
@@ -94,9 +94,9 @@ def evaluate(
     )
     if not as_json:
         for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
-            rich.print(table)
+            stdout_console().print(table)
         if comparison.differences:
-            rich.print(difference_table(comparison, shown))
+            stdout_console().print(difference_table(comparison, shown))
     calibrations = {}
     for folder, name, model in zip(paths, names, encoders, strict=True) if calibrate else ():
         calibrations[name] = fitted = fit(model, pairs, scale=scale)

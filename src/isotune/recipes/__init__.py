@@ -23,8 +23,10 @@ MODEL_KINDS = {
 }  # what the models of each of these recipes are
 
 
-RECIPES: Registry[Traversable] = Registry("recipe", toml_files(resources.files(__name__)))
-"""The TOML files of the recipes by name."""
+_FILES = toml_files(resources.files(__name__))
+_FIRST = (DEFAULT_RECIPE, ENCODER_RECIPE, "pairs", "neighbours", "crops", "plain")  # for texts of the user's own
+RECIPES: Registry[Traversable] = Registry("recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)})
+"""The TOML files of the recipes by name, in the order in which people need them."""
 
 
 def add_recipe(path: str | Path) -> None:
