@@ -22,7 +22,7 @@ from cyclopts import (
 )
 
 import isotune
-from isotune.errors import InputError
+from isotune.errors import InputError, nearest
 
 HELP_FLAGS = {"--help", "-h"}
 PLUGIN = (
@@ -101,12 +101,16 @@ def _usage(arguments: Iterable[Argument]) -> str:
 def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
     error.verbose, error.command_chain = False, ()  # else the function's signature and the command stand in the message
     match error:
-        case UnknownOptionError(token=token) if command == "train":
-            from isotune.cli.train import where_option_is
+        case UnknownOptionError(token=token, argument_collection=known):
+            option = (token.keyword or token.value).partition("=")[0]
+            meant = nearest(option, [name for argument in known for name in argument.names if name.startswith("-")])
+            message = f"Unknown option: {option}.{f' Did you mean {meant}?' if meant else ''}"
+            if command == "train":
+                from isotune.cli.train import where_option_is
 
-            message = where_option_is(token.keyword or token.value, words) or str(error)
-        case UnknownOptionError() if command == "search":
-            message = f"{error} A text that begins with a dash stands behind --, after the options."
+                message = where_option_is(option, words) or message
+            elif command == "search":
+                message += " A text that begins with a dash stands behind --, after the options."
         case UnusedCliTokensError(unused_tokens=[word, *_]):
             message = f"Unexpected argument {word!r}."
         case MissingArgumentError(argument=Argument(index=int(), name=argument)):
