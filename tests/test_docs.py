@@ -57,7 +57,11 @@ def test_every_path_in_code_exists(page: Path) -> None:
 @pages
 def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]]) -> None:
     for words in _commands(page.read_text("utf-8")):
-        given = {word.partition("=")[0] for word in words if word.startswith("--")} - {"--help", "--version"}
+        given = {word.partition("=")[0] for word in words if word.startswith("--")} - {
+            "--help",
+            "--version",
+            "--install-completion",
+        }
         if not words[0].startswith("--"):
             given -= flags(words[0], _value(words, "--method"), _value(words, "--recipe"))
         assert not given, f"{page.name}: isotune {' '.join(words)}: {given}"
@@ -66,7 +70,7 @@ def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]
 @pages
 def test_every_flag_by_itself_is_one_of_some_command(page: Path, flags: Callable[..., set[str]]) -> None:
     named = {span.partition(" ")[0].partition("=")[0] for span in _spans(page.read_text("utf-8")) if span[:2] == "--"}
-    named -= {"--help", "--version", "--short"}  # the last one is of benchmarks/run.py
+    named -= {"--help", "--version", "--install-completion", "--short"}  # the last one is of benchmarks/run.py
     helps = [*((command,) for command in COMMANDS), *(("train", method) for method in METHODS)]
     for words in helps:
         named = named and named - flags(*words)

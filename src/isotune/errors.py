@@ -58,6 +58,28 @@ def telling(kinds: type[Exception] | tuple[type[Exception], ...], problem: str, 
         raise InputError(f"{problem} ({' '.join(reason.split())[:300]}){advice}") from error
 
 
+# What other tools call an option or a command, and isotune's name.
+SYNONYMS = {
+    **{"bs": "batch-size", "lr": "learning-rate", "wd": "weight-decay", "max-seq-length": "max-length"},
+    **{"max-steps": "steps", "num-train-epochs": "epochs", "dropout": "model-dropout", "dtype": "precision"},
+    **{"o": "out", "output": "out", "output-dir": "out", "top": "k", "top-k": "k", "limit": "k", "filter": "where"},
+    **{"fit": "train", "finetune": "train", "fine-tune": "train", "embed": "encode", "test": "evaluate"},
+    **{"benchmark": "evaluate", "query": "search", "annotate": "label", "list": "recipes"},
+}
+
+
+def nearest(got: str, allowed: Iterable[str]) -> str | None:
+    """The name that a person may mean: what other tools call it, or the most similar one, in any case; or None.
+
+    >>> nearest("SimCSE", ["simcse", "mlm"]), nearest("--lr", ["--learning-rate", "--layers"])
+    ('simcse', '--learning-rate')
+    """
+    plain = {name.lower().strip("-").replace("_", "-"): name for name in allowed}
+    word = got.lower().strip("-").replace("_", "-")
+    similar = [meant] if (meant := SYNONYMS.get(word)) in plain else difflib.get_close_matches(word, plain, n=1)
+    return plain[similar[0]] if similar else None
+
+
 def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
     """Makes the error for a name that is not allowed, with the most similar name that is.
 
@@ -65,8 +87,8 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
     unknown method 'simsce': did you mean 'simcse'? Known: consert, simcse
     """
     names = sorted(allowed)
-    similar = difflib.get_close_matches(got, names, n=1)
-    hint = f": did you mean {similar[0]!r}?" if similar else "."
+    meant = nearest(got, names)
+    hint = f": did you mean {meant!r}?" if meant else "."
     return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}")
 
 

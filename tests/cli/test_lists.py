@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import tomllib
 from collections.abc import Collection
 from datetime import date
 
@@ -14,8 +15,8 @@ from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.lab.analyses import ANALYSES
 from isotune.lab.studies import paper_names, study_names
-from isotune.recipes import RECIPES
-from tests.cli.conftest import Call
+from isotune.recipes import DEFAULT_RECIPE, RECIPES, read_recipe
+from tests.cli.conftest import Call, Refused
 
 LISTS: dict[str, Collection[str]] = {
     "recipes": RECIPES,
@@ -39,6 +40,19 @@ def test_a_list_names_all_there_is_in_full(
     assert command != "datasets" or [row[0] for row in rows if row[1] == "yes"] == ["stsb-open"]
     assert max(map(len, out.splitlines())) <= columns
     assert {sign for sign in out if not sign.isascii()} <= {*"─é"}  # and so no "…"
+
+
+def test_in_a_pipe_each_recipe_is_a_line(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    first, *_ = names = [line.split()[0] for line in isotune("recipes").out.splitlines()[2:]]
+    assert (first, names) == (DEFAULT_RECIPE, list(RECIPES))
+
+
+def test_a_recipe_is_printed_with_the_sources_of_its_values(isotune: Call, refused: Refused) -> None:
+    out = isotune("recipes", "simcse-unsup").out
+    assert tomllib.loads(out) == read_recipe("simcse-unsup")
+    assert "temperature = 0.05  # the script" in out
+    assert "unknown recipe 'simcse-unsupp': did you mean 'simcse-unsup'?" in refused("recipes", "simcse-unsupp")
 
 
 def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:

@@ -1,14 +1,18 @@
 """What holds for every command: help that imports little, errors of one line, pipes and Ctrl-C."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from functools import partial
+from functools import partial, wraps
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 from pydantic_core import PydanticSerializationError
@@ -19,6 +23,7 @@ from isotune.errors import InputError
 from tests.cli.conftest import Call, Refused
 
 HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
+LISTING = {"recipes", "datasets", "doctor", "analyse", "study", "reproduce"}  # these need no other words
 ISOTUNE = [sys.executable, "-m", "isotune"]
 
 
@@ -44,11 +49,57 @@ def test_the_help_of_a_command(isotune: Call, command: str, monkeypatch: pytest.
         code, out, _ = isotune(command, "--help")
         assert code == 0
         lines = out.splitlines()
-        assert lines[0] == f"Usage: isotune {command} {COMMANDS[command][0]}"
-        assert lines[2] == COMMANDS[command][1]
+        assert lines[2] == COMMANDS[command][0]
         assert "--plugin FILE.py" in out
         assert max(map(len, lines)) <= columns
         assert not any(cut in out for cut in ("…", "--empty-", "[default: ]"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_usage_line_agrees_with_the_table_and_the_command(isotune: Call, refused: Refused, command: str) -> None:
+    out = isotune(command, "--help").out
+    usage = re.findall(r"(?<!-)(\[?)([A-Z]+)(\.{3})?\]?(?= )", out.partition("[OPTIONS]")[0].partition("--")[0])
+    table = re.findall(r"^│ (?:(\*)  | {3}|)([A-Z]+) ", out.partition("Arguments ─")[2].partition("╰")[0], re.MULTILINE)
+    assert [(not optional, name) for optional, name, _ in usage] == [(star == "*", name) for star, name in table]
+    unexpected = "Unexpected argument" in refused(command, *"xxxx", *(["--out=y"] if command == "export" else []))
+    assert unexpected == (not any(several for *_, several in usage))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_the_help_is_a_command(
+    isotune: Call, command: str, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = asked
+    if command != "train":
+        module = import_module(f"isotune.cli.{command}")
+        record = wraps(getattr(module, command))(lambda *words, **options: called.append({**options, "words": words}))
+        monkeypatch.setattr(module, command, record)
+    example = isotune(command, "--help").out.splitlines()[5]
+    assert example.startswith(f"  isotune {command} ")
+    assert isotune(*shlex.split(example)[1:]).code == 0
+    assert len(called) == 1
+
+
+def test_any_command_takes_a_device(isotune: Call, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISOTUNE_DEVICE", "cpu")
+    assert "ISOTUNE_DEVICE is 'abacus'; here it can be" in refused(
+        "encode", "bert-tiny", "stsb-open:test", "--device=abacus"
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_options_and_choices(
+    isotune: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    monkeypatch.setenv("HOME", f"{tmp_path}")
+    assert isotune("--install-completion", "--shell", shell).code == 0
+    (script,) = {*tmp_path.rglob("*isotune*")} - {tmp_path}
+    for name in (*COMMANDS, "mirror", "temperature", "plugin"):
+        assert name in script.read_text("utf-8")
+    if shell == "bash":
+        complete = 'COMP_WORDS=(isotune train --lea); COMP_CWORD=2; _isotune; echo "${COMPREPLY[@]}"'
+        run = subprocess.run(["bash", "-c", f". {script}; {complete}"], stdout=PIPE, text=True, check=True)
+        assert run.stdout == "--learning-rate\n"
 
 
 def test_top_level_help_and_a_mistyped_command_import_the_standard_library_only() -> None:
@@ -75,7 +126,7 @@ def test_plugins_are_loaded_before_the_command(isotune: Call, refused: Refused) 
 
 
 def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
-    assert isotune("--version").out == version("isotune") + "\n"
+    assert isotune("--version").out == isotune("-V").out == version("isotune") + "\n"
     assert isotune() == (2, "", isotune("--help").out)
 
 
@@ -93,10 +144,23 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["train", "--seed", "1", "--seed", "2"], "--seed specified multiple times"),
         (["train", "--schedule", "cosin"], 'Choose from: "linear", "cosine", "constant". Did you mean "cosine"?'),
         (["train", "--pooling", "maen"], "unknown pooling 'maen': did you mean 'mean'? Known: cls, "),
-        (["search", "x", "y", "--top-k", "3"], "--top-k. A text that begins with a dash stands behind --, after"),
+        (["search", "x", "y", "--top-k", "3"], "Did you mean -k? A text that begins with a dash stands behind --"),
         (["train", "--method", "sif", "--steps", "9"], "--steps is an option of methods with steps, and sif has none;"),
         (["train", "--method", "simcse", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),
-        (["evaluate"], "no encoder"),
+        (["evaluate"], "ENCODER is missing."),
+        (["embed"], "unknown command 'embed': did you mean 'encode'?"),
+        (["train", "x", "--lr=1"], "Unknown option: --lr. Did you mean --learning-rate?"),
+        (["train", "x", "--BatchSize", "8"], "Did you mean --batch-size?"),
+        (["search", "x", "y", "--top", "3"], "Did you mean -k?"),
+        (["train", "x", "--method", "SimCSE"], "unknown method 'SimCSE': did you mean 'simcse'?"),
+        (
+            ["train", "x", "--recipe", "SimCSE"],
+            "give method simcse, or one of its recipes: simcse-unsup, small-bert-un",
+        ),
+        (["train", "x", "--method", "adapt"], "adapt is no method: give recipe adapt"),
+        (["evaluate", "bert-tyni"], "did you mean bert-tiny?"),
+        (["train", "x", "--model", "all-MiniLM-L6-v2"], "did you mean sentence-transformers/all-MiniLM-L6-v2?"),
+        (["train", "x", "--model", "bert-base-cased"], "did you mean google-bert/bert-base-cased?"),
         (["search", "x", "a", "b"], "Unexpected argument 'b'. See isotune search --help"),
     ],
 )
@@ -104,7 +168,9 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: li
     assert message in refused(*words)
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if not COMMANDS[name][0].startswith("[")])
+@pytest.mark.parametrize(
+    "command", COMMANDS.keys() - {"recipes", "datasets", "doctor", "analyse", "study", "reproduce"}
+)
 def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
     refused(command)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, LIST_JSON, for_the_list, labels
+from isotune.cli.parameters import ENCODER, LIST_JSON, Name, for_the_list, labels
 
 NAME = "The analysis to make. Without a name, the analyses are listed."
 TASKS = (
@@ -20,8 +20,8 @@ SEED = "The random seed of layers, tsne and pairs, which draw tokens or pairs; t
 def analyse(
     name: Annotated[str, Parameter(help=NAME)] = "",
     /,
-    *encoder: Annotated[str, ENCODER],
-    tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
+    *encoder: Annotated[Name, ENCODER],
+    tasks: Annotated[tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("analyses"),
     seed: Annotated[int, Parameter(help=SEED)] = 0,
     as_json: Annotated[bool, LIST_JSON] = False,

@@ -10,28 +10,29 @@ from collections.abc import Sequence
 import isotune
 from isotune.errors import InputError, unknown
 
-# What follows the command's name on the command line, and what the command does, in at most 66 characters. The command
-# `train` is the function `train` of the module `isotune.cli.train`; so with every other command.
+INSTALL = "--install-completion"
+# What each command does, in at most 66 characters, and an example, which runs as printed in a folder in which those
+# before it have run. The command `evaluate` is the function `evaluate` of the module `isotune.cli.evaluate`.
 COMMANDS = {
-    "train": ("TEXT... [OPTIONS]", "Train a sentence encoder on text and report what it gained."),
-    "evaluate": ("ENCODER... [OPTIONS]", "Score sentence encoders side by side."),
-    "report": ("FOLDER [OPTIONS]", "Write the report page of a run or a study again."),
-    "analyse": ("[NAME ENCODER...] [OPTIONS]", "Analyse encoders: a table and a figure, as in the papers."),
-    "study": ("[NAME] [OPTIONS]", "Compare methods, models and options over several seeds."),
-    "reproduce": ("[NAME] [OPTIONS]", "Reproduce a table or figure of a paper, or list them all."),
-    "encode": ("ENCODER FILE... [OPTIONS]", "Turn the sentences of files into vectors."),
-    "label": ("TEXT [OPTIONS]", "Score pairs of your own sentences, to choose by them."),
-    "index": ("ENCODER FILE... [OPTIONS]", "Keep the rows of files in a search index on disk."),
-    "search": ("DIR QUERY [OPTIONS]", "Find the rows of an index that are nearest to a query."),
-    "rows": ("DIR [OPTIONS]", "Describe an index, and list or delete its rows."),
-    "mine": ("ENCODER FILE... [OPTIONS]", "Find pairs that mean the same, to train on."),
-    "export": ("ENCODER --out DIR [OPTIONS]", "Write an encoder as an ONNX graph that needs no torch."),
-    "serve": ("ENCODER... [OPTIONS]", "Answer requests over HTTP, and show a page to try encoders."),
-    "recipes": ("[OPTIONS]", "List the recipes: the training settings that come with isotune."),
-    "datasets": ("[fetch NAME...] [OPTIONS]", "List the datasets that isotune knows by name, or fetch some."),
-    "doctor": ("[OPTIONS]", "Check the installation and this machine."),
+    "train": ("Train a sentence encoder on text and report what it gained.", "stsb-open:train --out runs/first"),
+    "evaluate": ("Score sentence encoders side by side.", "bert-tiny runs/first/encoder"),
+    "report": ("Write the report page of a run or a study again.", "runs/first"),
+    "analyse": ("Analyse encoders: a table and a figure, as in the papers.", "layers bert-tiny runs/first/encoder"),
+    "study": ("Compare methods, models and options over several seeds.", "own/demo --seeds 0 --out runs/study"),
+    "reproduce": ("Reproduce a table or figure of a paper, or list them all.", "consert/figure5 --model bert-tiny"),
+    "encode": ("Turn the sentences of files into vectors.", "runs/first/encoder stsb-open:test --out vectors.npy"),
+    "label": ("Score pairs of your own sentences, to choose by them.", "stsb-open:train --out pairs.tsv"),
+    "index": ("Keep the rows of files in a search index.", "runs/first/encoder stsb-open:train --out first-index"),
+    "search": ("Find the rows of an index that are nearest to a query.", 'first-index "a man plays music" -k 3'),
+    "rows": ("Describe an index, and list or delete its rows.", "first-index -k 3"),
+    "mine": ("Find pairs that mean the same, to train on.", "runs/first/encoder stsb-open:train --out mined.csv"),
+    "export": ("Write an encoder as an ONNX graph that needs no torch.", "runs/first/encoder --out first-onnx"),
+    "serve": ("Answer requests over HTTP, and show a page to try encoders.", "runs/first/encoder --index first-index"),
+    "recipes": ("List the recipes: the training settings that come with isotune.", "adapt"),
+    "datasets": ("List the datasets that isotune knows by name, or fetch some.", "fetch stsb"),
+    "doctor": ("Check the installation and this machine.", "runs/first/encoder"),
 }
-_LINES = "\n".join(f"  {name:12}{summary}" for name, (_, summary) in COMMANDS.items())
+_LINES = "\n".join(f"  {name:12}{summary}" for name, (summary, _) in COMMANDS.items())
 HELP = f"""\
 Usage: isotune COMMAND
 
@@ -40,7 +41,18 @@ Turn a pretrained language model into a better sentence encoder.
 Commands:
 {_LINES}
 
-isotune COMMAND --help explains a command. isotune --version prints the version."""
+Environment variables; those of torchrun and Ray count too:
+  ISOTUNE_DEVICE     the device that computes: cpu, cuda, cuda:1 or mps. The
+                     option --device of each command does the same
+  ISOTUNE_DATA       a folder with files of named datasets
+  OMP_NUM_THREADS    threads of a process; unset, one for each core
+  XDG_CACHE_HOME     the folder of isotune's caches; unset, ~/.cache
+  HF_HUB_OFFLINE=1   never ask the Hugging Face hub. HF_HOME is where its files
+                     are kept, HF_ENDPOINT a mirror, HF_TOKEN your access
+  NO_COLOR=1         no colours in the terminal
+
+isotune COMMAND --help explains a command. isotune --version (-V) prints the
+version. isotune {INSTALL} adds completion to your shell."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -49,12 +61,12 @@ def run(arguments: Sequence[str]) -> int:
         print(HELP, file=sys.stderr)
         return 2
     command, *words = arguments
-    if command in ("--help", "-h", "--version"):
-        print(isotune.__version__ if command == "--version" else HELP)
+    if command in ("--help", "-h", "--version", "-V"):
+        print(isotune.__version__ if command in ("--version", "-V") else HELP)
         return 0
-    if command not in COMMANDS:
+    if command not in (*COMMANDS, INSTALL):
         raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
     isotune.tune_process()
     from isotune.cli.parser import call  # imports cyclopts
 
-    return call(command, *COMMANDS[command], words)
+    return call(command, words, COMMANDS if command == INSTALL else {command: COMMANDS[command]})

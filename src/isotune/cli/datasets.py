@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -11,10 +11,15 @@ from isotune.cli.parameters import LIST_JSON, for_the_list
 from isotune.data import DATASETS, Dataset, Sentence, available
 from isotune.errors import InputError
 
-WORDS = "Nothing, to list the datasets; or fetch and the names of datasets, such as fetch all-nli sts12."
+NAME = "The datasets to fetch, such as all-nli sts12."
 
 
-def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[bool, LIST_JSON] = False) -> None:
+def datasets(
+    action: Annotated[Literal["fetch"] | None, Parameter(help="Without fetch, the datasets are listed.")] = None,
+    /,
+    *name: Annotated[str, Parameter(help=NAME)],
+    as_json: Annotated[bool, LIST_JSON] = False,
+) -> None:
     """The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
     and licence. "100 of 900" means that 100 of the 900 rows have a score or label.
 
@@ -22,14 +27,13 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
     Hugging Face hub, as hub:OWNER/NAME. It continues if it was broken off. Afterwards the datasets can be read with
     HF_HUB_OFFLINE=1.
     """
-    if not words:
+    if not action:
         _list(as_json)
         return
     for_the_list(as_json)
-    action, *names = words
-    if action != "fetch" or not names:
-        raise InputError(f"{' '.join(words)}: write isotune datasets fetch NAME..., or isotune datasets for the list")
-    fetch_all(names)
+    if not name:
+        raise InputError("fetch: name at least one dataset, as in isotune datasets fetch stsb")
+    fetch_all(name)
 
 
 def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from isotune.cli.parameters import ENCODER, JSON
+from isotune.cli.parameters import ENCODER, JSON, Name
 
 
-def doctor(encoder: Annotated[str | None, ENCODER] = None, /, *, as_json: Annotated[bool, JSON] = False) -> int:
+def doctor(encoder: Annotated[Name | None, ENCODER] = None, /, *, as_json: Annotated[bool, JSON] = False) -> int:
     """Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
     gives the same vectors as the padded model of transformers. An ENCODER that isotune saved has to give the vectors
     that it gave when it was saved. Without ENCODER, the bundled model is tested.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES
+from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES, Name
 from isotune.errors import InputError
 from isotune.kernels import Precision
 
@@ -26,22 +26,21 @@ FORMAT = "The format of the files in a folder. parquet keeps all columns and add
 
 
 def encode(
-    encoder: Annotated[str, ENCODER],
+    encoder: Annotated[Name, ENCODER],
     /,
-    *file: Annotated[str, Parameter(help=FILE, required=True)],
+    *file: Annotated[Name, Parameter(help=FILE, required=True)],
     out: Annotated[str, Parameter(help=OUT, metavar="FILE|FOLDER")] = "vectors.npy",
-    file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT)] = None,
+    file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT, group="Folder")] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision, PRECISION] = "auto",
-    shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
+    shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT", group="Folder")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
-    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE)] = None,
-    address: Annotated[str | None, Parameter(help=ADDRESS)] = None,
-    id_column: Annotated[str | None, Parameter("--id", help=ID, metavar="COLUMN")] = None,
+    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Folder")] = None,
+    address: Annotated[str | None, Parameter(help=ADDRESS, group="Folder")] = None,
+    id_column: Annotated[str | None, Parameter("--id", help=ID, metavar="COLUMN", group="Folder")] = None,
 ) -> int:
-    """The command isotune encode ENCODER notes.txt --out notes.npy makes one file of vectors.
-
-    The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes a file of vectors for each of the files.
+    """With a folder as --out, as in isotune encode ENCODER 'parts/*.parquet' --out vectors, each file gets a file of
+    vectors.
 
     To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
     to --shard 8/8, or give the work to a cluster by --engine ray. After an interruption, the same command goes on.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, JSON, PRECISION, labels, within
+from isotune.cli.parameters import ENCODER, JSON, PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
 TASKS = (
@@ -33,13 +33,13 @@ SCALE = (
 
 
 def evaluate(
-    *encoder: Annotated[str, ENCODER],
-    tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
-    aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION)] = "all",
-    metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC)] = "spearman",
+    *encoder: Annotated[Name, ENCODER, Parameter(required=True)],
+    tasks: Annotated[tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
+    aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION, group="Scores")] = "all",
+    metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
-    calibrate: Annotated[bool, Parameter(help=CALIBRATE)] = False,
-    scale: Annotated[float | None, Parameter(help=SCALE), within(1e-9, 1e9)] = None,
+    calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
+    scale: Annotated[float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Of two or more encoders, a second table has the difference of each from the first. An interval tells how far it
@@ -51,10 +51,10 @@ def evaluate(
     tasks: can a simple classifier find the labels of new texts by their vectors? Geometry: how are the vectors
     distributed?
     """
-    import rich
     from rich.console import Console
     from rich.progress import track
 
+    from isotune.cli.tables import stdout_console
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
@@ -93,9 +93,9 @@ def evaluate(
     )
     if not as_json:
         for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
-            rich.print(table)
+            stdout_console().print(table)
         if comparison.differences:
-            rich.print(difference_table(comparison, shown))
+            stdout_console().print(difference_table(comparison, shown))
     calibrations = {}
     for folder, name, model in zip(paths, names, encoders, strict=True) if calibrate else ():
         calibrations[name] = fitted = fit(model, pairs, scale=scale)

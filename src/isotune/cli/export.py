@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER
+from isotune.cli.parameters import ENCODER, Name
 
 OUT = "The new folder: model.onnx, the tokenizer, settings, an example (encode.py) and a model card (README.md)."
 INT8 = (
@@ -15,7 +15,7 @@ INT8 = (
 
 
 def export(
-    encoder: Annotated[str, ENCODER],
+    encoder: Annotated[Name, ENCODER],
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],

@@ -5,16 +5,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION, Name
 from isotune.kernels import Precision
 
 OUT = "The folder of the index. If the index is there already, the rows are added to it."
 
 
 def index(
-    encoder: Annotated[str, ENCODER],
+    encoder: Annotated[Name, ENCODER],
     /,
-    *file: Annotated[str, FILES],
+    *file: Annotated[Name, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("index"),
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     id_column: Annotated[str | None, ID] = None,

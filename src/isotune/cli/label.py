@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, within
+from isotune.cli.parameters import COLUMNS, Name, within
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
@@ -23,11 +23,11 @@ ENCODERS = (
 
 
 def label(
-    file: Annotated[str, Parameter(help=FILE)],
+    file: Annotated[Name, Parameter(help=FILE)],
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.tsv"),
-    encoders: Annotated[tuple[str, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
+    encoders: Annotated[tuple[Name, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
     pairs: Annotated[int, Parameter(help="How many pairs to choose."), within(1, 1e6)] = 50,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, within
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, Name, within
 from isotune.kernels import Precision
 
 OUT = (
@@ -13,23 +13,23 @@ OUT = (
     "Unset: pairs.csv or triplets.csv. isotune train reads both."
 )
 ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder. Unset, without --probability: 0.9."
-NEGATIVES = (
+HARD = (
     "The files hold pairs, such as questions and answers. For each pair, find up to COUNT second texts of other pairs "
     "that are near to its first text and do not belong to it. Name the columns by --columns sentence1=question "
     "sentence2=answer. Train on the triplets with isotune train FILE --recipe pairs --negatives."
 )
-MARGIN = "A negative's cosine is at most this share of the answer's, as nearer texts may be answers too. Unset: 0.95."
+SHARE = "A negative's cosine is at most this share of the answer's, as nearer texts may be answers too. Unset: 0.95."
 
 
 def mine(
-    encoder: Annotated[str, ENCODER],
+    encoder: Annotated[Name, ENCODER],
     /,
-    *file: Annotated[str, FILES],
+    *file: Annotated[Name, FILES],
     out: Annotated[Path | None, Parameter(help=OUT, metavar="FILE")] = None,
     above: Annotated[float | None, Parameter(help=ABOVE, metavar="COSINE")] = None,
     probability: Annotated[float | None, PROBABILITY] = None,
-    negatives: Annotated[int | None, Parameter(help=NEGATIVES, metavar="COUNT"), within(1, 100)] = None,
-    margin: Annotated[float | None, Parameter(help=MARGIN, metavar="SHARE"), within(0.01, 10)] = None,
+    negatives: Annotated[int | None, Parameter(help=HARD, metavar="COUNT", group="Negatives"), within(1, 100)] = None,
+    margin: Annotated[float | None, Parameter(help=SHARE, metavar="SHARE", group="Negatives"), within(0.01, 10)] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:

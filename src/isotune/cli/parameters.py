@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter, Token
 
 from isotune.errors import InputError
 
+if TYPE_CHECKING:
+    Name = str
+else:
+    Name = str | Path  # a str always, which may be a path: the completion of a shell then offers files
 ENCODER = Parameter(help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub.")
 PRECISION = Parameter(
+    group="Computing",
     help="The number type that the encoder computes in. bfloat16 is faster than float32 on many machines, and gives "
     "slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, usually "
-    "float32."
+    "float32.",
 )
 PROCESSES = Parameter(
-    help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4."
+    group="Runs",
+    help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4.",
 )
-THREADS = Parameter(help="CPU threads per process. Unset: the processes share the cores equally.")
+THREADS = Parameter(group="Runs", help="CPU threads per process. Unset: the processes share the cores equally.")
 SOURCES = (
     "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for standard input"
 )
-FILES = Parameter(help=f"The rows: {SOURCES}.")
+FILES = Parameter(help=f"The rows: {SOURCES}.", required=True)
 ID = Parameter(
     name="--id",
     help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",

@@ -3,7 +3,8 @@
 The function's parameters are the command's arguments and options; its docstring follows the summary in the help.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from pkgutil import resolve_name
@@ -21,21 +22,26 @@ from cyclopts import (
 )
 
 import isotune
-from isotune.errors import InputError
+from isotune.errors import InputError, nearest
 
 HELP_FLAGS = {"--help", "-h"}
 PLUGIN = (
     "A Python file that adds to isotune, such as a method of your own. It is run before the other options are read. "
     "The option can be given several times."
 )
+DEVICE = "The device that computes: cpu, cuda, cuda:1 or mps. Unset: as ISOTUNE_DEVICE says, or else a GPU, or the CPU."
 
 
-def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
-    """Loads the plugins among the words, on which options can depend, and calls the command; returns the exit code."""
+def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]]) -> int:
+    """Loads the plugins among the words, on which options can depend, and calls the command; returns the exit code.
+
+    `known` has a summary and an example of the command. Another command than those installs the completion of all.
+    """
     app = App(
         name="isotune",
         version=lambda: isotune.__version__,
         help_format="plaintext",
+        group_parameters=Group.create_default_parameters("Options"),
         default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
         suppress_keyboard_interrupt=False,
         exit_on_error=False,
@@ -49,18 +55,22 @@ def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
     @app.meta.default
     def load_plugins(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        plugin: Annotated[
-            tuple[Path, ...], Parameter(help=PLUGIN, metavar="FILE.py", group=Group("Plugins", sort_key=9))
-        ] = (),
+        plugin: Annotated[tuple[Path, ...], Parameter(help=PLUGIN, metavar="FILE.py", group="Plugins")] = (),
+        device: Annotated[str | None, Parameter(help=DEVICE, group="Computing")] = None,
     ) -> Any:
         for path in plugin:
             isotune.load_plugin(path)
-        train = command == "train"
-        function = resolve_name(f"isotune.cli.{command}:{'train_command' if train else command}")
-        function = function(words) if train else function
-        paragraphs = [summary, *(function.__doc__ or "").split("\n\n")]
-        text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).strip()
-        app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip(), help=text)
+        if device:
+            os.environ["ISOTUNE_DEVICE"] = device
+        for name, (summary, example) in known.items():
+            function = resolve_name(f"isotune.cli.{name}:{'train_command' if name == 'train' else name}")
+            function = function(words) if name == "train" else function
+            paragraphs = [" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n")]
+            text = "\n\n".join([summary, f"For example:\n  isotune {name} {example}", *paragraphs]).strip()
+            app.command(function, name=name, help=text)
+            app[name].usage = f"Usage: isotune {name} {_usage(app[name].assemble_argument_collection())}"
+        if command not in known:
+            app.register_install_completion_command(command)
         if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:
             return app.help_print([command])  # at once, because to parse the other words takes as long again
         return app([command, *words])
@@ -75,15 +85,32 @@ def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _usage(arguments: Iterable[Argument]) -> str:
+    """What follows the command's name: the arguments in capitals, and the options without a default."""
+    words = []
+    for argument in arguments:
+        if argument.index is not None:
+            several = "..." if argument.field_info.kind is argument.field_info.VAR_POSITIONAL else ""
+            word = f"{argument.name.upper()}{several}"
+            words.append(word if argument.required else f"[{word}]")
+        elif argument.required:
+            words.append(f"{argument.name} {argument.parameter.metavar}")
+    return " ".join([*words, "[OPTIONS]"])
+
+
 def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
     error.verbose, error.command_chain = False, ()  # else the function's signature and the command stand in the message
     match error:
-        case UnknownOptionError(token=token) if command == "train":
-            from isotune.cli.train import where_option_is
+        case UnknownOptionError(token=token, argument_collection=known):
+            option = (token.keyword or token.value).partition("=")[0]
+            meant = nearest(option, [name for argument in known for name in argument.names if name.startswith("-")])
+            message = f"Unknown option: {option}.{f' Did you mean {meant}?' if meant else ''}"
+            if command == "train":
+                from isotune.cli.train import where_option_is
 
-            message = where_option_is(token.keyword or token.value, words) or str(error)
-        case UnknownOptionError() if command == "search":
-            message = f"{error} A text that begins with a dash stands behind --, after the options."
+                message = where_option_is(option, words) or message
+            elif command == "search":
+                message += " A text that begins with a dash stands behind --, after the options."
         case UnusedCliTokensError(unused_tokens=[word, *_]):
             message = f"Unexpected argument {word!r}."
         case MissingArgumentError(argument=Argument(index=int(), name=argument)):

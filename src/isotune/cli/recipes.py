@@ -1,33 +1,37 @@
-"""`isotune recipes`: the table of recipes."""
+"""`isotune recipes`: the list of recipes, or one recipe with the source of each value."""
 
-import re
 from typing import Annotated
 
-from isotune.cli.parameters import JSON
+from cyclopts import Parameter
 
-BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # may hold one more pair of brackets
+from isotune.cli.parameters import LIST_JSON, for_the_list
+
+NAME = "The recipe to print. Without a name, all are listed."
 
 
-def recipes(*, as_json: Annotated[bool, JSON] = False) -> None:
-    """The table shows the paper, the training data, the published score and the cost of a run. The score is shortened;
-    the recipe's file has the whole text.
+def recipes(
+    name: Annotated[str | None, Parameter(help=NAME)] = None, /, *, as_json: Annotated[bool, LIST_JSON] = False
+) -> None:
+    """The list begins with the recipes for texts of your own. The other recipes are those of papers, with their data.
+
+    A recipe is printed as its file has it: the paper, the published score, the cost, and the source of each value.
+    Written into a file such as mine.toml, and changed, it is a recipe of your own: isotune train --recipe mine.toml.
     """
     from rich.table import Column
 
     from isotune.cli.tables import print_list
     from isotune.recipes import RECIPES, Recipe, read_recipe
 
-    every = {name: Recipe.from_table(read_recipe(name), name) for name in RECIPES}
-    data = {
-        name: list(dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data))
-        for name, recipe in every.items()
-    }
-    facts = {"title", "paper", "source", "published", "cost"}
-    entries = [{"name": name, "data": data[name], **every[name].model_dump(include=facts)} for name in every]
-    rows = []
-    for name, recipe in every.items():
-        published = BRACKETS.sub("", recipe.published).partition(";")[0]
-        rows.append((f"{name}\n  {recipe.paper}", "\n".join(data[name]) or "yours", published, recipe.cost))
-    columns = [Column(header, no_wrap=True) for header in ("Recipe", "Data")]
-    columns += [Column(header, ratio=1, overflow="fold") for header in ("Published", "Cost")]
+    if name:
+        for_the_list(as_json)
+        print(RECIPES[name].read_text("utf-8"), end="")
+        return
+    entries, rows = [], []
+    for each in RECIPES:
+        recipe = Recipe.from_table(read_recipe(each), each)
+        data = dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data)
+        facts = recipe.model_dump(include={"title", "paper", "source", "published", "cost"})
+        entries.append({"name": each, "data": list(data), **facts})
+        rows.append((each, recipe.paper, recipe.title))
+    columns = [*(Column(header, no_wrap=True) for header in ("Recipe", "Paper")), Column("What it is", overflow="fold")]
     print_list(as_json, entries, columns, rows)

@@ -39,7 +39,7 @@ def reproduce(
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
-    budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False)] = inf,
+    budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False, group="Runs")] = inf,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
     every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,

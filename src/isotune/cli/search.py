@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import JSON, PROBABILITY, WHERE
+from isotune.cli.parameters import JSON, PROBABILITY, WHERE, Name
 
 FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to print."
@@ -22,7 +22,7 @@ def search(
     where: Annotated[str | None, WHERE] = None,
     hybrid: Annotated[bool, Parameter(help=HYBRID)] = False,
     probability: Annotated[float | None, PROBABILITY] = None,
-    encoder: Annotated[str | None, Parameter(help=ENCODER)] = None,
+    encoder: Annotated[Name | None, Parameter(help=ENCODER, metavar="ENCODER")] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Each row is printed with the cosine of its vector and the query's, and below the text its id and other columns. A

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PRECISION, labels, within
+from isotune.cli.parameters import PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
 ENCODERS = (
@@ -22,14 +22,16 @@ TIMEOUT = "After how many seconds of waiting a request is answered with status 5
 
 
 def serve(
-    *encoder: Annotated[str, Parameter(help=ENCODERS)],
+    *encoder: Annotated[Name, Parameter(help=ENCODERS, required=True)],
     index: Annotated[Path | None, Parameter(help=INDEX, metavar="DIR")] = None,
     host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
     port: Annotated[int, Parameter(help=PORT)] = 8000,
-    keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE")] = None,
-    origins: Annotated[tuple[str, ...], Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1)] = (),
-    queue: Annotated[int, Parameter(help=QUEUE), within(1, 1e6)] = 256,
-    timeout: Annotated[float, Parameter(help=TIMEOUT), within(0.001, 1e6)] = 60.0,
+    keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE", group="Access")] = None,
+    origins: Annotated[
+        tuple[str, ...], Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1, group="Access")
+    ] = (),
+    queue: Annotated[int, Parameter(help=QUEUE, group="Access"), within(1, 1e6)] = 256,
+    timeout: Annotated[float, Parameter(help=TIMEOUT, group="Access"), within(0.001, 1e6)] = 60.0,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and

@@ -20,13 +20,13 @@ def study(
     /,
     *,
     out: Annotated[Path | None, Parameter(help=OUT, metavar="DIR")] = None,
-    runs: Annotated[Path | None, Parameter(help=RUNS, metavar="DIR")] = None,
+    runs: Annotated[Path | None, Parameter(help=RUNS, metavar="DIR", group="Runs")] = None,
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
     seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
     stand_ins: Annotated[bool, STAND_INS] = False,
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
-    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE)] = None,
+    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Runs")] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
     """The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give

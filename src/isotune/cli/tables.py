@@ -1,5 +1,7 @@
 """How a command prints a table or JSON on standard output."""
 
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -7,10 +9,16 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+WHOLE = 10_000  # columns, so that no row is wrapped
+
 
 def stdout_console() -> Console:
-    """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture."""
-    return Console(highlight=False, markup=False, emoji=False)
+    """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture.
+
+    In a pipe or a file no row of a table is wrapped, unless COLUMNS is set.
+    """
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WHOLE
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_json(content: object) -> None:

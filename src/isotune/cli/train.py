@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 from cyclopts import Group, Parameter
 from pydantic import BaseModel
 
-from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS
+from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS, Name
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
@@ -24,7 +24,14 @@ from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe,
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
-RUN = Group("Run", sort_key=1)
+RUN, ROWS, TRAINING = Group("Run", sort_key=1), Group("Which rows", sort_key=5), Group("Training", sort_key=4)
+GROUPS = {
+    RUN: ("epochs", "steps"),
+    ROWS: ("sample", "min_words", "min_score", "positive"),
+    Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
+    Group("Optimiser", sort_key=7): ("rate_width", "weight_decay", "betas", "epsilon", "max_gradient_norm"),
+    Group("Computing"): ("precision", "chunk_size"),
+}  # the panels of training options; the others stand in the panel of training
 RECIPE_FLAGS = RUN_OPTIONS[1:]  # options that are fields of the recipe itself, but for the text
 
 TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
@@ -38,7 +45,7 @@ PAIRED = (
     "The columns of two texts that belong together, such as title body or question answer; the recipe is then pairs. "
     "Each text has to find the other among those of other rows."
 )
-METHOD = "Train with this method and its default options, instead of a recipe."
+METHOD = "Train with this method and its default options, in place of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
 
@@ -50,14 +57,18 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     """The function behind `isotune train`, with an option for every field of the recipe that the words choose."""
     plan = _chosen_recipe(words)
     given = _options(plan)
+    about = [f"{name}: {(OPTIONS[name].__doc__ or '').partition(chr(10))[0]}" for name in METHODS]
+    methods = Parameter(
+        choices=tuple(METHODS), show_choices=False, group=Group("Methods", "\n".join(about), sort_key=8)
+    )
 
     def train(
-        *text: Annotated[str, Parameter(help=TEXT)],
+        *text: Annotated[Name, Parameter(help=TEXT)],
         out: Annotated[Path | None, Parameter(help=OUT, group=RUN, metavar="DIR")] = None,
-        recipe: Annotated[str | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
-        method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
+        recipe: Annotated[Name | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
+        method: Annotated[str | None, Parameter(help=METHOD, metavar="NAME"), methods] = None,
         pairs: Annotated[tuple[str, str] | None, Parameter(help=PAIRED, group=RUN, metavar="COLUMN COLUMN")] = None,
-        stand_ins: Annotated[bool, STAND_INS, Parameter(group=RUN)] = False,
+        stand_ins: Annotated[bool, STAND_INS, Parameter(group=ROWS)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
         **options: Unpack[given],  # type: ignore[misc, valid-type]
@@ -130,7 +141,7 @@ def _options(plan: Recipe) -> Any:
         options |= _of_model(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
     with_steps = any(stage.options.takes_steps for stage in plan.stages)
     names = [name for name in TrainingOptions.model_fields if name != "as_released"] if with_steps else WITHOUT_STEPS
-    options |= _of_model(plan.stages[0].training, Group("Training", sort_key=4), names)
+    options |= _of_model(plan.stages[0].training, TRAINING, names)
     return TypedDict("options", options, total=False)  # type: ignore[operator]
 
 
@@ -145,7 +156,7 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
         listed = f" [choices: {', '.join(LISTED[name])}]" if name in LISTED else ""
         parameter = Parameter(
             help=(text if value in (None, (), {}) else text.partition(" Unset:")[0]) + listed,
-            group=panel,
+            group=next((group for group, those in GROUPS.items() if name in those), panel),
             metavar=METAVARS.get(name),
             consume_multiple=1,
             negative=None if types[name] is bool else (),

@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from isotune.bundled import MODEL_FILES, local_model
-from isotune.errors import InputError
+from isotune.bundled import BUNDLED_MODEL, MODEL_FILES, local_model
+from isotune.errors import InputError, nearest
 
 MODULES = "modules.json"
 ADAPTER = "it holds an adapter (LoRA or similar) of another model; merge it into that model, and save the result"
+
+# The owners of models on the hub, by the first part of a model's name; any other may be of sentence-transformers.
+OWNERS = {"bert": "google-bert", "distilbert": "distilbert", "roberta": "FacebookAI", "xlm": "FacebookAI"}
 
 
 def is_finished_encoder(model: str | Path) -> bool:
@@ -54,10 +57,13 @@ def model_errors(model: str | Path) -> Iterator[None]:
             "google-bert/bert-base-uncased"
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        owner = OWNERS.get(str(model).partition("-")[0], "sentence-transformers")
+        meant = nearest(str(model), [BUNDLED_MODEL]) or f"{owner}/{model}"
+        hint = "" if "/" in str(model) else f"did you mean {meant}? Else "
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InputError(
             f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "
-            "give a local folder, or a hub name while online"
+            f"{hint}give a local folder, or a hub name while online"
         ) from error
 
 

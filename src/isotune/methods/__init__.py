@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     from isotune.methods.method import Method
     from isotune.methods.options import MethodOptions
 
-# The option model of each method, and its class.
+# The option model of each method, and its class; what more people need comes first.
 _OWN = {
-    "back-translation": ("BackTranslationOptions", "back_translation:BackTranslation"),
-    "bert-cf": ("BERTCFOptions", "flow:BERTCF"),
-    "clsr": ("CLSROptions", "clsr:CLSR"),
     "consert": ("ConSERTOptions", "consert:ConSERT"),
-    "consert-joint": ("ConSERTJointOptions", "consert:ConSERTJoint"),
-    "cosent": ("CoSENTOptions", "cosent:CoSENT"),
-    "crops": ("NeighboursOptions", "pairs:Crops"),
-    "distil": ("DistilOptions", "distil:Distil"),
-    "finetune-pair": ("FinetunePairOptions", "finetune:FinetunePair"),
-    "finetune-sentence": ("FinetuneSentenceOptions", "finetune:FinetuneSentence"),
-    "flow": ("FlowOptions", "flow:BERTFlow"),
-    "mirror": ("MirrorOptions", "mirror:Mirror"),
-    "mlm": ("MLMOptions", "mlm:MLM"),
-    "multitask": ("MultitaskOptions", "multitask:Multitask"),
-    "neighbours": ("NeighboursOptions", "pairs:Neighbours"),
-    "nli": ("NLIOptions", "nli:NLI"),
+    "simcse": ("SimCSEOptions", "simcse:SimCSE"),
     "pairs": ("PairsOptions", "pairs:Pairs"),
+    "neighbours": ("NeighboursOptions", "pairs:Neighbours"),
+    "crops": ("NeighboursOptions", "pairs:Crops"),
+    "simcse-sup": ("SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+    "consert-joint": ("ConSERTJointOptions", "consert:ConSERTJoint"),
+    "nli": ("NLIOptions", "nli:NLI"),
+    "cosent": ("CoSENTOptions", "cosent:CoSENT"),
+    "distil": ("DistilOptions", "distil:Distil"),
+    "sif": ("SIFOptions", "sif:SIF"),
+    "whitening": ("WhiteningOptions", "whitening:Whitening"),
+    "mlm": ("MLMOptions", "mlm:MLM"),
+    "mirror": ("MirrorOptions", "mirror:Mirror"),
     "self-guided": ("SelfGuidedOptions", "self_guided:SelfGuided"),
     "self-guided-bt": ("SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"),
-    "sif": ("SIFOptions", "sif:SIF"),
-    "simcse": ("SimCSEOptions", "simcse:SimCSE"),
-    "simcse-sup": ("SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+    "back-translation": ("BackTranslationOptions", "back_translation:BackTranslation"),
     "sncse": ("SNCSEOptions", "sncse:SNCSE"),
-    "whitening": ("WhiteningOptions", "whitening:Whitening"),
+    "clsr": ("CLSROptions", "clsr:CLSR"),
+    "flow": ("FlowOptions", "flow:BERTFlow"),
+    "bert-cf": ("BERTCFOptions", "flow:BERTCF"),
+    "multitask": ("MultitaskOptions", "multitask:Multitask"),
+    "finetune-sentence": ("FinetuneSentenceOptions", "finetune:FinetuneSentence"),
+    "finetune-pair": ("FinetunePairOptions", "finetune:FinetunePair"),
 }
 
 METHODS: Registry[type[Method]] = Registry("method", {name: f"methods.{code}" for name, (_, code) in _OWN.items()})

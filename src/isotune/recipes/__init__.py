@@ -23,8 +23,10 @@ MODEL_KINDS = {
 }  # what the models of each of these recipes are
 
 
-RECIPES: Registry[Traversable] = Registry("recipe", toml_files(resources.files(__name__)))
-"""The TOML files of the recipes by name."""
+_FILES = toml_files(resources.files(__name__))
+_FIRST = (DEFAULT_RECIPE, ENCODER_RECIPE, "pairs", "neighbours", "crops", "plain")  # for texts of the user's own
+RECIPES: Registry[Traversable] = Registry("recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)})
+"""The TOML files of the recipes by name, in the order in which people need them."""
 
 
 def add_recipe(path: str | Path) -> None:
@@ -47,6 +49,11 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model."""
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
+    if (name := str(recipe).lower()) in METHODS and name not in RECIPES:
+        using = [each for each in RECIPES if name in {stage["method"] for stage in read_recipe(each)["stages"]}]
+        raise InputError(f"{recipe} is no recipe: give method {name}, or one of its recipes: {', '.join(using)}")
+    if method and method not in METHODS and method in RECIPES:
+        raise InputError(f"{method} is no method: give recipe {method}")
     if method:
         return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
     return read_recipe(recipe or recipe_of_model(model))
