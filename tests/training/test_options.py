@@ -20,11 +20,14 @@ HEADER = '''"""The options of `isotune.train`; made by `python -m tests.training
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, TypedDict, Union
 
+from isotune.evaluation import TaskRows
+
 class Options(TypedDict, total=False):
     """Values that differ from the recipe's. Not every method has every option."""
 
 '''
-WIDER = {"model": "Any", "as_released": "Mapping[str, Any]"}  # what the options take beside what they hold
+TASKS = {"dev": "str | TaskRows", "tasks": "Sequence[str | TaskRows]"}
+WIDER = {"model": "Any", "as_released": "Mapping[str, Any]", **TASKS}  # what the options take beside what they hold
 
 
 def spelled(kind: Any) -> str:

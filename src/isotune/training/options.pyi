@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, TypedDict, Union
 
+from isotune.evaluation import TaskRows
+
 class Options(TypedDict, total=False):
     """Values that differ from the recipe's. Not every method has every option."""
 
     model: Any
-    dev: str
-    tasks: Sequence[str]
+    dev: str | TaskRows
+    tasks: Sequence[str | TaskRows]
     columns: Mapping[str, str]
     seed: int
     time_limit: Union[float, str, None]

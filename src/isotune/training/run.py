@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from isotune.training.options import Options
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
-JUDGED_BY = "dev", "tasks"  # the options that may be rows from memory, which folders of the same names then get
 
 
 def train(
@@ -90,7 +89,8 @@ def train(
         watch: is called with every record that goes to metrics.jsonl, a dict; an exception ends the run, which can be
             resumed. Only the first of several processes calls it.
         options: values that differ from the recipe's, by the names of the flags of `isotune train`. `model` may also be
-            an `Encoder` or a `SentenceTransformer`, and `dev` and each of `tasks` `TaskRows`; the run folder gets a copy.
+            an `Encoder` or a `SentenceTransformer`, and `dev` and each of `tasks` may be `TaskRows`; the run folder
+            gets a copy.
 
     Returns:
         A `Result`: the run folder, the verdict, the kept encoder, the report and the scores.
@@ -107,8 +107,12 @@ def train(
         if not hasattr(start, "save"):
             raise InputError(f"model: a name, or an encoder, is needed, not {start!r:.80}")
         options["model"] = str(folder / START)
-    judged_by = {key: options.get(key) for key in JUDGED_BY}
-    options |= {key: _in_folder(value, folder / key) for key, value in judged_by.items() if value is not None}
+    dev, tasks = options.get("dev"), options.get("tasks")
+    tasks = [tasks] if isinstance(tasks, TaskRows) else tasks
+    if isinstance(dev, TaskRows):
+        options["dev"] = dev.name_in(folder / "dev")
+    if tasks and not isinstance(tasks, str):
+        options["tasks"] = [task.name_in(folder / "tasks") if isinstance(task, TaskRows) else task for task in tasks]
     given = [sources] if isinstance(sources, str | Path) else sources or ()
     if not isinstance(given, Sequence) or not all(isinstance(source, str | Path) for source in given):
         raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
@@ -137,7 +141,10 @@ def train(
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
             if start is not None and not resume:
                 workers.by_leader(partial(start.save, str(folder / START)))
-            workers.by_leader(partial(_save_rows, judged_by, folder))
+            for part, judges in (("dev", [dev]), ("tasks", tasks or ())):
+                for judge in judges:
+                    if isinstance(judge, TaskRows):
+                        workers.by_leader(partial(judge.save, folder / part))
             leads = workers.leads
             shown = (quiet, watch) if leads else (True, None)
             with (
@@ -152,20 +159,6 @@ def train(
 
 
 vars(train)["__signature__"] = with_keywords(signature(train))
-
-
-def _in_folder(tasks: Any, folder: Path) -> Any:
-    """A task or several by their names; rows from memory have that of their file in the folder."""
-    if isinstance(tasks, TaskRows):
-        return tasks.name_in(folder)
-    return tasks if isinstance(tasks, str | Path) else [_in_folder(task, folder) for task in tasks]
-
-
-def _save_rows(tasks: Mapping[str, Any], folder: Path) -> None:
-    for key, given in tasks.items():
-        for task in [given] if isinstance(given, TaskRows) else given or ():
-            if isinstance(task, TaskRows):
-                task.save(folder / key)
 
 
 @contextmanager
