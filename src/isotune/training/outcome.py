@@ -6,7 +6,7 @@ The comparison uses the encoder as users get it: from the folder, not from memor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
@@ -118,7 +118,11 @@ def compare_with_start(
     recorder.start("evaluation", 0, 2)
     before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
     recorder.advance()
-    after = run.workers.by_leader(partial(_measure, kept, EncoderOptions(), scored_on))
+    if progress.best_step:
+        after = run.workers.by_leader(partial(_measure, kept, EncoderOptions(), scored_on))
+    else:  # the start itself was kept
+        evaluation = before.scored.evaluation.model_copy(update={"encoder": str(kept)})
+        after = before._replace(scored=replace(before.scored, evaluation=evaluation))
     recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
     gains = differences(before.scored, after.scored)

@@ -148,6 +148,18 @@ def test_an_arm_is_compared_only_with_the_arm_that_it_names() -> None:
     assert [study.group(arm) for arm in TASKS] == ["rte", "sst", "rte", "sst"]
 
 
+def test_an_arm_that_kept_its_start_is_marked_and_not_tested() -> None:
+    runs = grid_runs({"a": (0.5,), "b": (0.7,), "c": (0.5,)})
+    kept = {"a": 10.0, "b": 20.0, "c": 0.0}
+    runs = [run.model_copy(update={"values": {**run.values, "kept_step": kept[run.arm]}}) for run in runs]
+    study = grid_study("", a="", b="", c="")
+    lines = table_lines(study, runs)
+    assert [line.kept_start for line in lines] == [False, False, True]
+    assert [(each.second, each.first) for each in compare(study, lines, [], lambda *_: {})] == [
+        ("a, size 1", "b, size 1")
+    ]
+
+
 def test_the_best_cell_of_each_arm_stands_for_the_arm() -> None:
     study = grid_study("task", **TASKS)
     study = study.model_copy(update={"published": (Published(arm="tuned sst", scores={"task": 91.68}),)})

@@ -109,7 +109,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
     """The pairs of lines to compare: two arms at the same place in the grid, or two places of a single arm."""
-    measured = [line for line in lines if study.judged in line.values]
+    measured = [line for line in lines if study.judged in line.values and not line.kept_start]
     arms = list(dict.fromkeys(line.arm for line in measured))
     against = {arm.name: arm.against for arm in study.arms if arm.against}
     for earlier, later in combinations(measured, 2):

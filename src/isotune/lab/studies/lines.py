@@ -39,6 +39,12 @@ class Line:
         """Its arm and cell, in words."""
         return line_title(self.arm, self.cell)
 
+    @property
+    def kept_start(self) -> bool:
+        """Whether every run kept its start, because no step scored better: then nothing was trained to compare."""
+        steps = self.values.get("kept_step", {}).values()
+        return bool(steps) and not any(steps)
+
     def summary(self, score: str) -> tuple[float, float | None] | None:
         """A score's mean and standard deviation (by n - 1; None of one seed) over the seeds; None if no run has it."""
         values = list(self.values.get(score, {}).values())
