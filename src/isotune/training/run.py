@@ -29,7 +29,7 @@ from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
 from isotune.files import CHECKSUMS, inside, remove
-from isotune.kernels.device import default_device
+from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
 from isotune.methods.method import Method
@@ -336,14 +336,17 @@ class _Run:
             progress.dropped.append(progress.stage)
 
     def _say_what_next(self, kept: Path, comparison: RunEvaluation) -> None:
-        encoder, index = shlex.join([str(kept), *plugin_words()]), shlex.quote(f"{self.folder}-index")
+        device = [f"--device={os.environ[DEVICE]}"] if os.environ.get(DEVICE) else []
+        encoder, index = shlex.join([str(kept), *plugin_words(), *device]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         text = "TEXT" if "-" in data or not data else shlex.join(data)
+        columns = (self.recipe.columns.get(field) for field in ("sentence", "sentence2", "positive"))
+        named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in columns if column), "")
         if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
             file = text if len(data) < 2 else shlex.quote(data[0])
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
-            self.recorder.say(f"  isotune label {file} --encoders {both} --out {pairs}")
+            self.recorder.say(f"  isotune label {file}{named} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
             self.recorder.say(
@@ -352,8 +355,8 @@ class _Run:
             )
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
-        self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
-        self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
+        self.recorder.say(f"  isotune index {encoder} {text}{named} --out {index}")
+        self.recorder.say(f'  isotune search {index} "YOUR QUESTION" {shlex.join(device)}'.rstrip())
 
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         workers, signal = self.context.workers, self.context.stop.received
