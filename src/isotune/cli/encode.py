@@ -86,8 +86,8 @@ def encode(
             outcome = encode_files(encoder, file, out, suffix=suffix, shard=shard or "1/1", advance=advance, **options)
             code, cut = 0, outcome.cut
             left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
-            files, vectors = counted(outcome.parts, "file"), counted(outcome.rows, "vector")
-            made = f"{files}; this process made {outcome.made}, with {vectors}{left}"
+            files = counted(outcome.parts, "file")
+            made = f"{files}; this process made {outcome.made}, with {counted(outcome.rows, 'vector')}{left}"
     print(f"{Place.of(out).name}: {made}" + (f"; cut at the encoder's limit: {counted(cut, 'text')}" if cut else ""))
     return code
 

@@ -65,11 +65,10 @@ def label(
         print("\nno pair is scored")
         return
     if len(loaded) > 1 and len(labels) >= FEWEST:
-        print()
-        both = zip(encoders, loaded, strict=True)
-        comparison = compare_measured(measure(load_tasks([str(out)]), model, name) for name, model in both)
-        for table in (*comparison_tables(comparison.evaluations), difference_table(comparison)):
-            stdout_console().print(table)
+        tasks, both = load_tasks([str(out)]), zip(encoders, loaded, strict=True)
+        comparison = compare_measured(measure(tasks, model, name) for name, model in both)
+        tables = comparison_tables(comparison.evaluations)
+        stdout_console().print("", *tables, difference_table(comparison), sep="\n")
     named = ["--columns", *map("=".join, columns.items())] if columns else []
     command = shlex.join(["isotune", "train", file, *named, "--dev", str(out)])
     print(f"\n{out}: {counted(len(labels), 'scored pair')}. Choose by them: {command}")

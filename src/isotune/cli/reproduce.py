@@ -134,8 +134,7 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     planned = [run for study in studies for run in plan_runs(study, model or None)]
     runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)): run for run in planned}
     rows = sum(rows_to_train(run.recipe) for run in runs.values() if run.recipe)
-    cores = os.cpu_count() or 1
-    hours = max(rows / ROWS_A_SECOND / 3600, 0.1)
+    cores, hours = os.cpu_count() or 1, max(rows / ROWS_A_SECOND / 3600, 0.1)
     cost = (
         f" They train on up to {rows:,.0f} rows. BERT-base takes up to {hours:,.1f} hours of a core for that, of the "
         f"{counted(cores, 'core')} here ({ROWS_A_SECOND} rows a second, measured on an AMD EPYC); no GPU has been "

@@ -12,8 +12,7 @@ from rich.text import Text
 
 def stdout_console() -> Console:
     """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture."""
-    # In a pipe or a file no row of a table is wrapped.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000  # a pipe gets whole rows
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 

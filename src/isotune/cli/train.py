@@ -25,13 +25,13 @@ from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
 RUN, ROWS, TRAINING = Group("Run", sort_key=1), Group("Which rows", sort_key=5), Group("Training", sort_key=4)
-GROUPS = {
+GROUPS = {  # of training options; all others stand in TRAINING
     RUN: ("epochs", "steps"),
     ROWS: ("sample", "min_words", "min_score", "positive"),
     Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
     Group("Optimiser", sort_key=7): ("rate_width", "weight_decay", "betas", "epsilon", "max_gradient_norm"),
     Group("Computing"): ("precision", "chunk_size"),
-}  # the panels of training options; the others stand in the panel of training
+}
 RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
 
 TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
