@@ -61,19 +61,14 @@ def telling(kinds: type[Exception] | tuple[type[Exception], ...], problem: str, 
 # What other tools call an option or a command, and isotune's name.
 SYNONYMS = {
     **{"bs": "batch-size", "lr": "learning-rate", "wd": "weight-decay", "max-seq-length": "max-length"},
-    **{"max-steps": "steps", "num-train-epochs": "epochs", "dropout": "model-dropout", "dtype": "precision"},
-    **{"o": "out", "output": "out", "output-dir": "out", "top": "k", "top-k": "k", "limit": "k", "filter": "where"},
-    **{"fit": "train", "finetune": "train", "fine-tune": "train", "embed": "encode", "test": "evaluate"},
-    **{"benchmark": "evaluate", "query": "search", "annotate": "label", "list": "recipes"},
+    **{"max-steps": "steps", "num-train-epochs": "epochs", "o": "out", "output": "out", "output-dir": "out"},
+    **{"top": "k", "top-k": "k", "limit": "k", "filter": "where", "fit": "train", "finetune": "train"},
+    **{"fine-tune": "train", "embed": "encode", "test": "evaluate", "query": "search", "annotate": "label"},
 }
 
 
 def nearest(got: str, allowed: Iterable[str]) -> str | None:
-    """The name that a person may mean: what other tools call it, or the most similar one, in any case; or None.
-
-    >>> nearest("SimCSE", ["simcse", "mlm"]), nearest("--lr", ["--learning-rate", "--layers"])
-    ('simcse', '--learning-rate')
-    """
+    """The name that a person may mean: what other tools call it, or the most similar one, in any case; or None."""
     plain = {name.lower().strip("-").replace("_", "-"): name for name in allowed}
     word = got.lower().strip("-").replace("_", "-")
     similar = [meant] if (meant := SYNONYMS.get(word)) in plain else difflib.get_close_matches(word, plain, n=1)
@@ -90,6 +85,11 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
     meant = nearest(got, names)
     hint = f": did you mean {meant!r}?" if meant else "."
     return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 0 rows, 1 row, 2,000 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def require_extra(extra: str, *modules: str) -> None:

@@ -28,7 +28,8 @@ def test_from_scored_pairs_to_probabilities(
     assert again["calibrations"] == {"encoder": calibration.model_dump()}
     assert out.splitlines()[-1] == (
         f"encoder: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
-        f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs of {pairs})"
+        f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs of {pairs}); "
+        f"the highest probability, at the cosine 1, is {calibration.probability(1.0):.4f}"
     )
 
     assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
@@ -51,7 +52,7 @@ def test_from_scored_pairs_to_probabilities(
     limit = (chances[9] + chances[10]) / 2
     code, out, err = isotune("search", "index", "the man sees a cat", "-k", 50, "--probability", limit)
     assert out.splitlines()[::2] == lines[: sum(chance > limit for chance in chances)]
-    assert err == f"only {len(out.splitlines()) // 2} rows have --probability {limit:g}\n"
+    assert err == f"{len(out.splitlines()) // 2} of 50: no other row has --probability {limit:g}\n"
 
 
 def test_an_encoder_without_calibration_gives_no_probability(

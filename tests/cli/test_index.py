@@ -36,7 +36,7 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     assert columns.split()[0].startswith("t.jsonl:")
     code, out, err = isotune("search", "index", "cat", "--hybrid", "--where", "lang = 'de' and id < 't.jsonl:2'")
     assert out.count("lang=de") == 5
-    assert err == "only 5 rows fit --where\n"
+    assert err == "5 of 10: no other row fits --where\n"
 
     described = json.loads(isotune("rows", "index", "-k", "3", "--where", "lang = 'de'", "--json").out)
     assert (described["rows"], described["fitting"], described["columns"]) == (31, 15, ["id", "text", "lang"])
@@ -55,7 +55,7 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
         (["search", "nowhere", "a"], "nowhere: no index; make one with isotune index ENCODER FILE --out nowhere"),
         (["rows", "index", "--delete"], "--delete needs --where"),
         (["rows", "index", "-k", "-1"], "-k -1"),
-        (["index", tiny_model], "no data"),
+        (["index", tiny_model], "FILE is missing"),
         (["index", tiny_model, "index", "--out", "new", "--id", "key"], "an index has its columns and ids already"),
         (["index", tiny_model, "index", "more.txt"], "name no other file with it"),
         (["index", tiny_model, table, "--columns.sentence", "text"], "write FIELD=COLUMN, such as sentence=body."),

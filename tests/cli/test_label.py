@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from isotune.data import read_scored_pairs
+from isotune.encoder.encoder import Encoder
 from isotune.evaluation.labelling import session
 from tests.cli.conftest import Call, Refused
 
@@ -39,6 +40,18 @@ def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkey
     isotune(*words, "--out", "new/pairs.tsv")
     answer(monkeypatch)
     assert isotune(*words, "--out", "new/pairs.tsv").out.startswith("all 3 pairs are scored; --pairs chooses more\n")
+
+
+def test_the_end_compares_the_encoders_with_an_interval(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("notes.txt").write_text("\n".join(sentences))
+    Encoder.load(tiny_model).save("kept")
+    monkeypatch.setattr(session, "FEWEST", 3)
+    answer(monkeypatch, *"531024")
+    out = isotune("label", "notes.txt", "--encoders", tiny_model, "kept", "--pairs", 6).out
+    assert "tied" in out  # both are one model
+    assert out.endswith("isotune evaluate kept --tasks pairs.tsv --calibrate\n")
 
 
 def test_what_is_refused(refused: Refused, tiny_model: Path) -> None:

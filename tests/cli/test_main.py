@@ -12,7 +12,6 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
-from typing import Any
 
 import pytest
 from pydantic_core import PydanticSerializationError
@@ -56,50 +55,34 @@ def test_the_help_of_a_command(isotune: Call, command: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_usage_line_agrees_with_the_table_and_the_command(isotune: Call, refused: Refused, command: str) -> None:
+def test_the_usage_and_the_example_of_the_help_agree_with_the_command(
+    isotune: Call, refused: Refused, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = isotune(command, "--help").out
     usage = re.findall(r"(?<!-)(\[?)([A-Z]+)(\.{3})?\]?(?= )", out.partition("[OPTIONS]")[0].partition("--")[0])
     table = re.findall(r"^│ (?:(\*)  | {3}|)([A-Z]+) ", out.partition("Arguments ─")[2].partition("╰")[0], re.MULTILINE)
     assert [(not optional, name) for optional, name, _ in usage] == [(star == "*", name) for star, name in table]
     unexpected = "Unexpected argument" in refused(command, *"xxxx", *(["--out=y"] if command == "export" else []))
     assert unexpected == (not any(several for *_, several in usage))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_example_of_the_help_is_a_command(
-    isotune: Call, command: str, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called = asked
-    if command != "train":
-        module = import_module(f"isotune.cli.{command}")
-        record = wraps(getattr(module, command))(lambda *words, **options: called.append({**options, "words": words}))
-        monkeypatch.setattr(module, command, record)
-    example = isotune(command, "--help").out.splitlines()[5]
-    assert example.startswith(f"  isotune {command} ")
-    assert isotune(*shlex.split(example)[1:]).code == 0
-    assert len(called) == 1
-
-
-def test_any_command_takes_a_device(isotune: Call, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ISOTUNE_DEVICE", "cpu")
-    assert "ISOTUNE_DEVICE is 'abacus'; here it can be" in refused(
-        "encode", "bert-tiny", "stsb-open:test", "--device=abacus"
-    )
+    called: list[object] = []
+    module = import_module("isotune.training" if command == "train" else f"isotune.cli.{command}")
+    record = wraps(getattr(module, command))(lambda *_, **options: called.append(options))
+    monkeypatch.setattr(module, command, record)
+    example = shlex.split(out.splitlines()[5])
+    with suppress(AttributeError):  # of the result of train, which is none here
+        isotune(*example[1:])
+    assert (example[:2], len(called)) == (["isotune", command], 1)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_commands_options_and_choices(
-    isotune: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
-) -> None:
+def test_completion(isotune: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("HOME", f"{tmp_path}")
     assert isotune("--install-completion", "--shell", shell).code == 0
     (script,) = {*tmp_path.rglob("*isotune*")} - {tmp_path}
-    for name in (*COMMANDS, "mirror", "temperature", "plugin"):
-        assert name in script.read_text("utf-8")
+    assert all(name in script.read_text("utf-8") for name in (*COMMANDS, "mirror", "temperature", "plugin"))
     if shell == "bash":
-        complete = 'COMP_WORDS=(isotune train --lea); COMP_CWORD=2; _isotune; echo "${COMPREPLY[@]}"'
-        run = subprocess.run(["bash", "-c", f". {script}; {complete}"], stdout=PIPE, text=True, check=True)
-        assert run.stdout == "--learning-rate\n"
+        complete = f'. {script}; COMP_WORDS=(isotune train --lea); COMP_CWORD=2; _isotune; echo "${{COMPREPLY[@]}}"'
+        assert subprocess.check_output(["bash", "-c", complete], text=True) == "--learning-rate\n"
 
 
 def test_top_level_help_and_a_mistyped_command_import_the_standard_library_only() -> None:
@@ -157,10 +140,7 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
             ["train", "x", "--recipe", "SimCSE"],
             "give method simcse, or one of its recipes: simcse-unsup, small-bert-un",
         ),
-        (["train", "x", "--method", "adapt"], "adapt is no method: give recipe adapt"),
-        (["evaluate", "bert-tyni"], "did you mean bert-tiny?"),
-        (["train", "x", "--model", "all-MiniLM-L6-v2"], "did you mean sentence-transformers/all-MiniLM-L6-v2?"),
-        (["train", "x", "--model", "bert-base-cased"], "did you mean google-bert/bert-base-cased?"),
+        (["train", "x", "--model", "all-MiniLM-L6-v2"], "write its owner too: sentence-transformers/all-MiniLM-L6-v2"),
         (["search", "x", "a", "b"], "Unexpected argument 'b'. See isotune search --help"),
     ],
 )

@@ -1,21 +1,26 @@
 """`isotune train`: its flags, its output, and its errors."""
 
+import builtins
 import os
 import pty
 import re
 import resource
+import shlex
 import signal
+import socket
 import sys
 import threading
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
+from isotune.evaluation.labelling import session
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.training.step import Stepper
@@ -76,6 +81,24 @@ def test_a_run_ends_with_the_path_of_its_report(outcome: Outcome) -> None:
     assert re.search(
         r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d \([+-]\d+\.\d\d to [+-]\d+\.\d\d, (better|tied|worse)\)\n", err
     )
+
+
+def test_the_commands_that_a_run_suggests_run_as_printed(
+    isotune: Call, few_steps: list[str], sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISOTUNE_DEVICE", "cpu")
+    rows = [f"{text}\t{other}" for text, other in pairwise(sentences)]
+    Path("my faq.tsv").write_text("\n".join(["title\tbody", *rows]))
+    own = [flag for flag in few_steps if not flag.startswith(("--method", "--tasks", "--dev"))]
+    err = isotune("train", "my faq.tsv", "--pairs", "title", "body", "--out", "my run", "--dev=none", *own).err
+    commands = [shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  isotune ")]
+    assert [words[0] for words in commands] == ["label", "evaluate", "serve", "index", "search"]
+    answers = (str(number % 6) for number in range(5))
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(answers, "q"))
+    monkeypatch.setattr(session.score_pairs, "__defaults__", (builtins.input, print, lambda labels: None))
+    monkeypatch.setattr("isotune.use.serve.server.serve", lambda *_: None)
+    monkeypatch.setattr("isotune.use.serve.server.listen", lambda *_: (socket.create_server(("127.0.0.1", 0)), "url"))
+    assert [(words, isotune(*words)) for words in commands if isotune(*words).code] == []
 
 
 def test_the_default_folder_is_named_by_method_and_time(isotune: Call, asked: Asked) -> None:

@@ -124,7 +124,7 @@ def test_standard_input_is_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\ntwo\xff\n")))
     rows = read(["-"], Sentence)
     assert next(rows) == Sentence("one")
-    with pytest.raises(InputError, match=r"^<stdin>:3: byte 4 of the line, 0xff, is not UTF-8$"):
+    with pytest.raises(InputError, match=r"^<stdin>:3: byte 4 of the line, 0xff, is not UTF-8; latin-1 becomes"):
         next(rows)
 
 
@@ -210,9 +210,17 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
         ("a.parquet", b"", "a.parquet: not a whole parquet file (Parquet file size is 0 bytes"),
         ("a.txt", b"\n \n\r\n", "a.txt: nothing in it but blank lines or a header"),
         ("a.csv", b"sentence\n", "a.csv: nothing in it but blank lines or a header"),
-        ("a.txt", b"one\nt\xe9o\n", "a.txt:2: byte 2 of the line, 0xe9, is not UTF-8"),
+        (
+            "a.txt",
+            b"one\nt\xe9o\n",
+            "a.txt:2: byte 2 of the line, 0xe9, is not UTF-8; latin-1 becomes UTF-8 by iconv -f l",
+        ),
         ("a.tsv", b"sentence\na\0b\n", "a.tsv:2: a NUL byte"),
-        ("a.txt", "one".encode("utf-16"), "a.txt:1: a NUL byte: binary, or text that isn't UTF-8"),
+        (
+            "a.txt",
+            "one".encode("utf-16"),
+            "a.txt:1: a NUL byte: binary, or UTF-16; that becomes UTF-8 by iconv -f ut",
+        ),
         ("a.txt", b"one\n" + b"a" * (LONGEST_LINE + 1), "a.txt:2: a line of more than 1,000,000 characters"),
         ("a.tsv", b"sentence\tid\na\t1\nb\n", "a.tsv:3: 1 fields, but the first line names 2"),
         ("a.csv", b"sentence,id\na,b,c\n", "a.csv:2: 3 fields, but the first line names 2"),
@@ -232,6 +240,8 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
             "a.doc: unknown format; known are .txt, .csv, .tsv, .jsonl, .ndjson, each also with .gz, and",
         ),
         ("a.parquet.gz", b"", "a.parquet.gz: unknown format"),
+        ("a.md", b"", "a.md -t plain --wrap=none -o a.txt"),
+        ("a.pdf", b"", "a document becomes text by pdftotext "),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:

@@ -41,15 +41,14 @@ Turn a pretrained language model into a better sentence encoder.
 Commands:
 {_LINES}
 
-Environment variables; those of torchrun and Ray count too:
-  ISOTUNE_DEVICE     the device that computes: cpu, cuda, cuda:1 or mps. The
-                     option --device of each command does the same
-  ISOTUNE_DATA       a folder with files of named datasets
-  OMP_NUM_THREADS    threads of a process; unset, one for each core
-  XDG_CACHE_HOME     the folder of isotune's caches; unset, ~/.cache
-  HF_HUB_OFFLINE=1   never ask the Hugging Face hub. HF_HOME is where its files
-                     are kept, HF_ENDPOINT a mirror, HF_TOKEN your access
-  NO_COLOR=1         no colours in the terminal
+Environment variables:
+  ISOTUNE_DEVICE    the device, as --device of each command: cpu, cuda:1, mps
+  ISOTUNE_DATA      a folder with files of named datasets
+  OMP_NUM_THREADS   threads of a process; unset, one for each core
+  XDG_CACHE_HOME    where caches are kept; unset, ~/.cache
+  HF_HUB_OFFLINE=1  no network. HF_HOME, HF_ENDPOINT and HF_TOKEN: where files of
+                    the Hugging Face hub are kept, a mirror, your access
+  NO_COLOR=1        no colours in the terminal
 
 isotune COMMAND --help explains a command. isotune --version (-V) prints the
 version. isotune {INSTALL} adds completion to your shell."""

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from isotune.bundled import local_model
 from isotune.cli.parameters import LIST_JSON, for_the_list
 from isotune.data import DATASETS, Dataset, Sentence, available
-from isotune.errors import InputError
+from isotune.errors import InputError, counted
 
 NAME = "The datasets to fetch, such as all-nli sts12."
 
@@ -50,7 +50,7 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
         say(f"fetching: {model}")
         local_folder(model)
     for split, count in check_fetched(names):
-        say(f"checked: {split}, {count:,} rows")
+        say(f"checked: {split}, {counted(count, 'row')}")
 
 
 def _list(as_json: bool) -> None:

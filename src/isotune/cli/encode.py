@@ -1,13 +1,13 @@
 """`isotune encode`: the vectors of the sentences in a file or stream, or in many files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES, Name
-from isotune.errors import InputError
+from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
@@ -86,19 +86,14 @@ def encode(
             outcome = encode_files(encoder, file, out, suffix=suffix, shard=shard or "1/1", advance=advance, **options)
             code, cut = 0, outcome.cut
             left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
-            made = f"{outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{left}"
-    print(f"{Place.of(out).name}: {made}" + (f"; {cut:,} texts were cut" if cut else ""))
+            files = counted(outcome.parts, "file")
+            made = f"{files}; this process made {outcome.made}, with {counted(outcome.rows, 'vector')}{left}"
+    print(f"{Place.of(out).name}: {made}" + (f"; cut at the encoder's limit: {counted(cut, 'text')}" if cut else ""))
     return code
 
 
 def _encode_to_file(
-    encoder: str,
-    files: Sequence[str],
-    out: Path,
-    *,
-    normalize: bool,
-    precision: Precision,
-    columns: Mapping[str, str] | None,
+    encoder: str, files: Sequence[str], out: Path, normalize: bool, precision: Precision, columns: dict[str, str] | None
 ) -> None:
     import time
 
@@ -125,4 +120,4 @@ def _encode_to_file(
             tables = ((pa.table([part], schema=schema) if keep else nothing, vectors) for part, vectors in parts)
             count = write_vectors(target, out.suffix, schema, model.dimension, tables)
         rate = count / (time.perf_counter() - start)
-    print(f"{out}: {count:,} vectors of {model.dimension} features, {rate:,.0f} a second")
+    print(f"{out}: {counted(count, 'vector')} of {model.dimension} features, {rate:,.0f} a second")

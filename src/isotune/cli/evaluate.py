@@ -58,16 +58,9 @@ def evaluate(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
-    from isotune.evaluation import (
-        STSTask,
-        compare_measured,
-        comparison_tables,
-        difference_table,
-        load_tasks,
-        measure,
-        source_of,
-    )
+    from isotune.evaluation import STSTask, compare_measured, comparison_tables, difference_table, load_tasks, measure
     from isotune.evaluation.calibration import calibrate as fit
+    from isotune.evaluation.tasks import source_of
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
@@ -103,7 +96,8 @@ def evaluate(
         if not as_json:
             print(
                 f"{folder}: two sentences mean the same with probability 0.5 at the cosine {fitted.threshold:.4f} "
-                f"(95 % interval {fitted.low:.4f} to {fitted.high:.4f}, {fitted.pairs:,} pairs of {scored})"
+                f"(95 % interval {fitted.low:.4f} to {fitted.high:.4f}, {fitted.pairs:,} pairs of {scored}); "
+                f"the highest probability, at the cosine 1, is {fitted.probability(1.0):.4f}"
             )
     if as_json:
         print(comparison.model_copy(update={"calibrations": calibrations}).model_dump_json(indent=2))

@@ -28,7 +28,7 @@ def index(
     encoder. What this changes is printed first.
     """
     from isotune.encoder.encoder import Encoder
-    from isotune.errors import InputError
+    from isotune.errors import InputError, counted
     from isotune.use.search import Index, read_documents
     from isotune.use.search.index import DESCRIPTION
 
@@ -50,5 +50,5 @@ def index(
             kept, asked = other.kept_hits(rows.encoder)
             print(f"{kept:,} of {asked:,} texts of {file[0]} keep their nearest text with the other encoder")
         changes = rows.add_index(other, show_progress=True)
-    print(f"{out}: {len(rows):,} rows; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
+    print(f"{out}: {counted(len(rows), 'row')}; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
     print(f"{changes.unchanged:,} there already")

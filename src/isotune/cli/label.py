@@ -37,11 +37,14 @@ def label(
     import shlex
 
     from isotune.bundled import BUNDLED_MODEL
+    from isotune.cli.tables import stdout_console
     from isotune.data import ScoredPair, Sentence, read
     from isotune.encoder.encoder import Encoder
-    from isotune.errors import InputError
+    from isotune.encoder.finished import MODULES
+    from isotune.errors import InputError, counted
+    from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure
     from isotune.evaluation.labelling.choose import choose_pairs, surely_best
-    from isotune.evaluation.labelling.session import read_labels, score_pairs
+    from isotune.evaluation.labelling.session import FEWEST, read_labels, score_pairs
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
@@ -61,7 +64,14 @@ def label(
     if not (labels := score_pairs(chosen, out, enough=enough)):
         print("\nno pair is scored")
         return
+    if len(loaded) > 1 and len(labels) >= FEWEST:
+        tasks, both = load_tasks([str(out)]), zip(encoders, loaded, strict=True)
+        comparison = compare_measured(measure(tasks, model, name) for name, model in both)
+        tables = comparison_tables(comparison.evaluations)
+        stdout_console().print("", *tables, difference_table(comparison), sep="\n")
     named = ["--columns", *map("=".join, columns.items())] if columns else []
     command = shlex.join(["isotune", "train", file, *named, "--dev", str(out)])
-    print(f"\n{out}: {len(labels)} scored pairs. Choose by them: {command}")
-    print(f"Learn which cosines mean the same: isotune evaluate ENCODER --tasks {shlex.quote(str(out))} --calibrate")
+    print(f"\n{out}: {counted(len(labels), 'scored pair')}. Choose by them: {command}")
+    kept, *_ = [encoder for encoder in reversed(encoders) if (Path(encoder) / MODULES).exists()] or ["ENCODER"]
+    command = shlex.join(["isotune", "evaluate", kept, "--tasks", str(out), "--calibrate"])
+    print(f"Learn which cosines mean the same: {command}")

@@ -35,6 +35,7 @@ ID = Parameter(
     help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",
     metavar="COLUMN",
 )
+INDEX = Parameter(help="The folder of an index, which isotune index has made.")
 WHERE = Parameter(
     help="Only rows that fit this condition, such as \"lang = 'en' and year > 2020\". The columns are id, text "
     "and those of the files.",

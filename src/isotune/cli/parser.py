@@ -10,16 +10,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any
 
-from cyclopts import (
-    App,
-    Argument,
-    CycloptsError,
-    Group,
-    MissingArgumentError,
-    Parameter,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
+from cyclopts import App, Argument, CycloptsError, Group, Parameter
+from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 import isotune
 from isotune.errors import InputError, nearest
@@ -35,7 +27,7 @@ DEVICE = "The device that computes: cpu, cuda, cuda:1 or mps. Unset: as ISOTUNE_
 def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]]) -> int:
     """Loads the plugins among the words, on which options can depend, and calls the command; returns the exit code.
 
-    `known` has a summary and an example of the command. Another command than those installs the completion of all.
+    A command that is not among the `known` ones (name -> summary, example) installs the completion of these.
     """
     app = App(
         name="isotune",
@@ -88,13 +80,11 @@ def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]
 def _usage(arguments: Iterable[Argument]) -> str:
     """What follows the command's name: the arguments in capitals, and the options without a default."""
     words = []
-    for argument in arguments:
-        if argument.index is not None:
-            several = "..." if argument.field_info.kind is argument.field_info.VAR_POSITIONAL else ""
-            word = f"{argument.name.upper()}{several}"
-            words.append(word if argument.required else f"[{word}]")
-        elif argument.required:
-            words.append(f"{argument.name} {argument.parameter.metavar}")
+    for argument in (argument for argument in arguments if argument.required or argument.index is not None):
+        several = "..." if argument.field_info.kind is argument.field_info.VAR_POSITIONAL else ""
+        metavar = f" {argument.parameter.metavar}" if argument.index is None else ""
+        word = f"{argument.name}{metavar}" if metavar else f"{argument.name.upper()}{several}"
+        words.append(word if argument.required else f"[{word}]")
     return " ".join([*words, "[OPTIONS]"])
 
 

@@ -12,10 +12,8 @@ NAME = "The recipe to print. Without a name, all are listed."
 def recipes(
     name: Annotated[str | None, Parameter(help=NAME)] = None, /, *, as_json: Annotated[bool, LIST_JSON] = False
 ) -> None:
-    """The list begins with the recipes for texts of your own. The other recipes are those of papers, with their data.
-
-    A recipe is printed as its file has it: the paper, the published score, the cost, and the source of each value.
-    Written into a file such as mine.toml, and changed, it is a recipe of your own: isotune train --recipe mine.toml.
+    """The list begins with the recipes for texts of your own. A recipe is printed as its file has it, with the paper,
+    the published score, the cost, and the source of each value. A changed copy, mine.toml, is a recipe of your own.
     """
     from rich.table import Column
 

@@ -126,6 +126,7 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     from isotune.cli.datasets import fetch_all
     from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
+    from isotune.errors import counted
     from isotune.lab.studies import read_study
     from isotune.lab.studies.plan import changed_study, needs, plan_runs, rows_to_train
 
@@ -133,13 +134,13 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     planned = [run for study in studies for run in plan_runs(study, model or None)]
     runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)): run for run in planned}
     rows = sum(rows_to_train(run.recipe) for run in runs.values() if run.recipe)
-    hours, cores = rows / ROWS_A_SECOND / 3600, os.cpu_count() or 1
+    cores, hours = os.cpu_count() or 1, max(rows / ROWS_A_SECOND / 3600, 0.1)
     cost = (
-        f" They train on up to {rows:,.0f} rows. BERT-base takes {hours:,.1f} hours of a core for that "
-        f"({ROWS_A_SECOND} rows a second in float32, measured on an AMD EPYC), {hours / cores:,.1f} hours of this "
-        f"machine's {cores} cores; no GPU has been timed. Rows of frozen encoders are encoded once, and not counted."
+        f" They train on up to {rows:,.0f} rows. BERT-base takes up to {hours:,.1f} hours of a core for that, of the "
+        f"{counted(cores, 'core')} here ({ROWS_A_SECOND} rows a second, measured on an AMD EPYC); no GPU has been "
+        "timed. Rows of frozen encoders are encoded once, and not counted."
     )
-    stdout_console().print(f"{', '.join(names)}: {len(runs)} runs.{cost if rows else ''}", soft_wrap=True)
+    stdout_console().print(f"{', '.join(names)}: {counted(len(runs), 'run')}.{cost if rows else ''}", soft_wrap=True)
     needed = [needs(study, model) for study in studies]
     sources = dict.fromkeys(source for data, _ in needed for source in data if source.partition(":")[0] in DATASETS)
     fetch_all(sources, dict.fromkeys(name for _, models in needed for name in models))

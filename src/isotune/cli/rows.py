@@ -5,15 +5,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import JSON, WHERE
+from isotune.cli.parameters import INDEX, JSON, WHERE
 
-FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to list."
 DELETE = "Delete the rows that fit --where, and list none."
 
 
 def rows(
-    folder: Annotated[Path, FOLDER],
+    folder: Annotated[Path, INDEX],
     /,
     *,
     k: Annotated[int, Parameter(name="-k", help=K, metavar="NUMBER")] = 10,
@@ -22,7 +21,7 @@ def rows(
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     from isotune.cli.tables import print_json, print_table
-    from isotune.errors import InputError, printable
+    from isotune.errors import InputError, counted, printable
     from isotune.use.search.index import MOST, Index
 
     if not 0 <= k <= MOST:
@@ -35,7 +34,7 @@ def rows(
         if as_json:
             print_json({"deleted": deleted, "left": left})
         else:
-            print(f"{folder}: {deleted:,} rows deleted, {left:,} left")
+            print(f"{folder}: {counted(deleted, 'row')} deleted, {left:,} left")
         return
     store, description = index.store, index.description
     columns = ["id", "text", *store.columns]

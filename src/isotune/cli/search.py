@@ -5,16 +5,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import JSON, PROBABILITY, WHERE, Name
+from isotune.cli.parameters import INDEX, JSON, PROBABILITY, WHERE, Name
 
-FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to print."
 HYBRID = "Join the ranking by cosine with a ranking by words, so that rare words and names count too."
 ENCODER = "The encoder of the index, if it is not where it was when the index was made."
 
 
 def search(
-    folder: Annotated[Path, FOLDER],
+    folder: Annotated[Path, INDEX],
     query: Annotated[str, Parameter(help="A text.")],
     /,
     *,
@@ -51,6 +50,6 @@ def search(
         print(f"{hit.cosine:.3f}{shown}  {printable(hit.text)}")
         print(printable(" " * 7 + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())])))
     if len(hits) < k:
-        which = "rows fit --where" if where else "rows are in the index"
-        which = f"rows have --probability {probability:g}" if len(hits) < len(found) else which
-        print(f"{f'only {len(hits):,}' if hits else 'no'} {which}", file=sys.stderr)
+        which = "fits --where" if where else "is in the index"
+        which = f"has --probability {probability:g}" if len(hits) < len(found) else which
+        print(f"{f'{len(hits):,} of {k:,}: no other row' if hits else 'no row'} {which}", file=sys.stderr)

@@ -9,15 +9,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-WHOLE = 10_000  # columns, so that no row is wrapped
-
 
 def stdout_console() -> Console:
-    """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture.
-
-    In a pipe or a file no row of a table is wrapped, unless COLUMNS is set.
-    """
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WHOLE
+    """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000  # a pipe gets whole rows
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 

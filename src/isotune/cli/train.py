@@ -20,18 +20,18 @@ from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS, Name
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, resolve
+from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, recipe_of, resolve
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
 RUN, ROWS, TRAINING = Group("Run", sort_key=1), Group("Which rows", sort_key=5), Group("Training", sort_key=4)
-GROUPS = {
+GROUPS = {  # of training options; all others stand in TRAINING
     RUN: ("epochs", "steps"),
     ROWS: ("sample", "min_words", "min_score", "positive"),
     Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
     Group("Optimiser", sort_key=7): ("rate_width", "weight_decay", "betas", "epsilon", "max_gradient_norm"),
     Group("Computing"): ("precision", "chunk_size"),
-}  # the panels of training options; the others stand in the panel of training
+}
 RECIPE_FLAGS = RUN_OPTIONS[1:]  # options that are fields of the recipe itself, but for the text
 
 TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
@@ -75,11 +75,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     ) -> int:
         from isotune.training import train as train_encoder
 
-        recipe = _recipe_name(recipe, method, pairs)
-        if pairs:
-            if "columns" in options:
-                raise InputError("--pairs and --columns both name columns; give one of them")
-            options["columns"] = {"sentence1": pairs[0], "sentence2": pairs[1]}
         if resume and out is None:
             raise InputError("--resume needs --out: the folder of the run to resume")
         several, leads = os.environ.get("WORLD_SIZE", "1") != "1", os.environ.get("RANK", "0") == "0"
@@ -91,19 +86,16 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
 
             if resume:
                 raise InputError("--dry-run is for a new run; leave out --resume")
-            print(tomli_w.dumps(resolve(text, recipe, method, options, with_stand_ins=stand_ins).table()), end="")
+            plan_of_run = resolve(text, recipe, method, options, pairs=pairs, with_stand_ins=stand_ins)
+            print(tomli_w.dumps(plan_of_run.table()), end="")
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
-        result = train_encoder(text, out=out, recipe=recipe, method=method, **options)
+        result = train_encoder(text, out=out, recipe=recipe, method=method, pairs=pairs, **options)
         if leads and result.report:
             print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
     return train
-
-
-def _recipe_name(recipe: str | None, method: str | None, pairs: object) -> str | None:
-    return recipe or ("pairs" if pairs and not method else None)
 
 
 def where_option_is(option: str, words: Sequence[str]) -> str:
@@ -129,8 +121,8 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
         parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
     parser.add_argument("--pairs", nargs="?", const=True)
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
-    recipe = _recipe_name(chosen.recipe, chosen.method, chosen.pairs)
-    return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), recipe or chosen.method or "recipe")
+    recipe = recipe_of(chosen.recipe, chosen.method, chosen.pairs)
+    return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), str(recipe or chosen.method or "recipe"))
 
 
 def _options(plan: Recipe) -> Any:

@@ -14,6 +14,7 @@ import gzip
 import json
 import logging
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -73,7 +74,9 @@ def format_of(path: Path) -> Format:
     if suffix not in FORMATS or (compressed and suffix == ".parquet"):
         *line_formats, parquet = FORMATS
         known = f"{', '.join(line_formats)}, each also with .gz, and {parquet}"
-        raise InputError(f"{path}: unknown format; known are {known}")
+        to_text = "pdftotext {}" if suffix == ".pdf" else "pandoc {} -t plain --wrap=none -o {}.txt"
+        way = to_text.format(shlex.quote(str(path)), shlex.quote(path.stem))
+        raise InputError(f"{path}: unknown format; known are {known}; a document becomes text by {way}")
     return FORMATS[suffix]
 
 
@@ -215,7 +218,7 @@ def _refuse_same_names(names: Sequence[str], place: str) -> None:
 
 def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """The decoded lines with their line ends; invalid lines are refused."""
-    number = 0
+    number, convert = 0, f"becomes UTF-8 by iconv -f {{}} -t utf-8 {shlex.quote(name)} > new.txt"
     text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         while line := text.readline(LONGEST_LINE + 1):
@@ -223,13 +226,13 @@ def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
             if len(line) > LONGEST_LINE:
                 raise InputError(f"{name}:{number}: a line of more than {LONGEST_LINE:,} characters, the limit")
             if "\0" in line:
-                raise InputError(f"{name}:{number}: a NUL byte: binary, or text that isn't UTF-8")
+                raise InputError(f"{name}:{number}: a NUL byte: binary, or UTF-16; that {convert.format('utf-16')}")
             try:
                 line.isascii() or line.encode()
             except UnicodeEncodeError as error:
                 byte = len(line[: error.start].encode()) + 1
-                place = f"byte {byte} of the line, 0x{ord(line[error.start]) - 0xDC00:02x},"
-                raise InputError(f"{name}:{number}: {place} is not UTF-8") from None
+                place = f"{name}:{number}: byte {byte} of the line, 0x{ord(line[error.start]) - 0xDC00:02x},"
+                raise InputError(f"{place} is not UTF-8; latin-1 {convert.format('latin-1')}") from None
             yield line
     finally:
         with suppress(ValueError):  # the file is closed already

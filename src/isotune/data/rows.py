@@ -12,7 +12,7 @@ from numbers import Integral
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, counted, unknown
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def to_rows(
             elif row_type is Sentence:
                 blank.append(number)
             else:
-                raise InputError(f"{place}: {group[values.index('')]} is blank")
+                raise InputError(f"{place}: {group[values.index('')]} is blank; fill it, or delete the row")
     tell_blank(source, blank)
     if empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
@@ -156,7 +156,7 @@ def tell_blank(source: str, lines: Sequence[int]) -> None:
     """Warns of the lines (of a parquet file, the rows) of a source whose text is blank and was left out."""
     if lines:
         shown = textwrap.shorten(", ".join(map(str, lines)), 60, placeholder=" ...")
-        logger.warning("%s: %d blank texts are left out, of the lines %s", source, len(lines), shown)
+        logger.warning("%s: %s left out, of the lines %s", source, counted(len(lines), "blank text"), shown)
 
 
 def match_columns(row_type: type[R], available: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:

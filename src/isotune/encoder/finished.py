@@ -8,14 +8,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from isotune.bundled import BUNDLED_MODEL, MODEL_FILES, local_model
-from isotune.errors import InputError, nearest
+from isotune.bundled import MODEL_FILES, local_model
+from isotune.errors import InputError
 
 MODULES = "modules.json"
 ADAPTER = "it holds an adapter (LoRA or similar) of another model; merge it into that model, and save the result"
-
-# The owners of models on the hub, by the first part of a model's name; any other may be of sentence-transformers.
-OWNERS = {"bert": "google-bert", "distilbert": "distilbert", "roberta": "FacebookAI", "xlm": "FacebookAI"}
 
 
 def is_finished_encoder(model: str | Path) -> bool:
@@ -57,9 +54,7 @@ def model_errors(model: str | Path) -> Iterator[None]:
             "google-bert/bert-base-uncased"
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        owner = OWNERS.get(str(model).partition("-")[0], "sentence-transformers")
-        meant = nearest(str(model), [BUNDLED_MODEL]) or f"{owner}/{model}"
-        hint = "" if "/" in str(model) else f"did you mean {meant}? Else "
+        hint = "" if "/" in str(model) else f"write its owner too: sentence-transformers/{model} or another; "
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InputError(
             f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "

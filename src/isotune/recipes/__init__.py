@@ -52,11 +52,14 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     if (name := str(recipe).lower()) in METHODS and name not in RECIPES:
         using = [each for each in RECIPES if name in {stage["method"] for stage in read_recipe(each)["stages"]}]
         raise InputError(f"{recipe} is no recipe: give method {name}, or one of its recipes: {', '.join(using)}")
-    if method and method not in METHODS and method in RECIPES:
-        raise InputError(f"{method} is no method: give recipe {method}")
     if method:
         return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
     return read_recipe(recipe or recipe_of_model(model))
+
+
+def recipe_of(recipe: str | Path | None, method: str | None, pairs: object) -> str | Path | None:
+    """The recipe that is given, or that of pairs of columns if these are given and no method is."""
+    return recipe or ("pairs" if pairs and not method else None)
 
 
 def recipe_of_model(model: str | Path | None) -> str:
@@ -70,13 +73,20 @@ def resolve(
     method: str | None,
     options: Mapping[str, Any],
     *,
+    pairs: Sequence[str] | None = None,
     with_stand_ins: bool = False,
 ) -> Recipe:
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
     `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
+    `pairs` names the columns of two texts that belong together; the recipe is then "pairs" if none is given.
     `with_stand_ins` takes what stands in for published data of which no file is on machines without a hub.
     """
+    if pairs:
+        if "columns" in options:
+            raise InputError("pairs and columns both name columns; give one of them")
+        options = {**options, "columns": dict(zip(("sentence1", "sentence2"), pairs, strict=True))}
+    recipe = recipe_of(recipe, method, pairs)
     name = str(recipe or method or "options")
     plan = Recipe.from_table(plan_table(recipe, method, options.get("model")), name)
     if sources or sources is None:

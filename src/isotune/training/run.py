@@ -32,7 +32,7 @@ from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
 from isotune.files import CHECKSUMS, inside, remove
-from isotune.kernels.device import default_device
+from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
 from isotune.methods.method import Method
@@ -67,6 +67,7 @@ def train(
     rows: Iterable[FromPython] | None = None,
     recipe: str | Path | None = None,
     method: str | None = None,
+    pairs: Sequence[str] | None = None,
     stand_ins: bool = False,
     resume: bool = False,
     quiet: bool = False,
@@ -83,6 +84,8 @@ def train(
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "adapt"
             for a finished encoder, and "default" for any other model.
+        pairs: the columns of two texts that belong together, such as ("question", "answer"); the recipe is then "pairs"
+            if none is given.
         stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
@@ -121,19 +124,19 @@ def train(
         rows = list(items_of(rows)) if hasattr(checked_rows(rows), "__next__") else rows
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
-    if resume and (recipe or method or options or names or stand_ins):
+    if resume and (recipe or method or pairs or options or names or stand_ins):
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
     if was_restarted() and run_folder.is_finished(folder):  # another process was killed at the very end
         return finished_result(folder)
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
         new = fitting = None
-        if not (recipe or method or resume):
+        if not (recipe or method or pairs or resume):
             find = partial(recipe_of_model, options.get("model"))
             fitting = ENCODER_RECIPE if start is not None else workers.by_leader(find)
         if not resume:
             named = names if rows is None else None
-            new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
+            new = resolve(named, recipe or fitting, method, options, pairs=pairs, with_stand_ins=stand_ins)
             faster = workers.by_leader(lambda: has_bfloat16(default_device()))
             new = _with_whole_paths(new.with_precision("bfloat16" if faster else "float32"))
         with _opened(folder, new, workers) as (plan, tensors, progress):
@@ -364,14 +367,17 @@ class _Run:
             progress.dropped.append(progress.stage)
 
     def _say_what_next(self, kept: Path, comparison: RunEvaluation) -> None:
-        encoder, index = shlex.join([str(kept), *plugin_words()]), shlex.quote(f"{self.folder}-index")
+        device = [f"--device={os.environ[DEVICE]}"] if os.environ.get(DEVICE) else []
+        encoder, index = shlex.join([str(kept), *plugin_words(), *device]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         text = "TEXT" if "-" in data or not data else shlex.join(data)
+        columns = (self.recipe.columns.get(field) for field in ("sentence", "sentence2", "positive"))
+        named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in columns if column), "")
         if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
             file = text if len(data) < 2 else shlex.quote(data[0])
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
-            self.recorder.say(f"  isotune label {file} --encoders {both} --out {pairs}")
+            self.recorder.say(f"  isotune label {file}{named} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
             self.recorder.say(
@@ -380,8 +386,8 @@ class _Run:
             )
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
-        self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
-        self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
+        self.recorder.say(f"  isotune index {encoder} {text}{named} --out {index}")
+        self.recorder.say(f'  isotune search {index} "YOUR QUESTION" {shlex.join(device)}'.rstrip())
 
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         workers, signal = self.context.workers, self.context.stop.received

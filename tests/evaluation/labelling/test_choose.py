@@ -22,6 +22,7 @@ def test_chosen_pairs_cover_the_range_of_cosines_evenly_and_the_first_of_them_ar
     cosines = np.linspace(0, 1, 1000)[None]
     first = choose(cosines, pairs_of(1000), 40, np.random.default_rng(0))[:10]
     assert np.ptp(cosines[0, first]) > 0.5
+    assert cosines[0, first[0]] == cosines[0, choose(cosines, pairs_of(1000), 40, np.random.default_rng(0))].max()
 
 
 def test_of_similar_pairs_the_one_on_which_encoders_disagree_is_chosen() -> None:
