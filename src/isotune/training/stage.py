@@ -164,9 +164,10 @@ class StageTraining:
         left = self.stepper.total - self.progress.step
         scoring = math.ceil(left / self.options.eval_every) * self._evaluating
         memory = torch.cuda.max_memory_allocated() if self.encoder.device.type == "cuda" else peak_memory()
+        held = f"; memory so far: {memory / 1e6:,.0f} MB" if memory else ""
         self.run.recorder.say(
             f"stage {self.progress.stage + 1}: about {timedelta(seconds=round(left * seconds + scoring))} are left, "
-            f"{seconds:.3g} s a step and {scoring:.3g} s for evaluations; memory so far: {memory / 1e6:,.0f} MB"
+            f"{seconds:.3g} s a step and {scoring:.3g} s for evaluations{held}"
         )
 
     def _must_end(self, step: float, evaluated: bool) -> bool:
