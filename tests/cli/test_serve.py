@@ -13,7 +13,7 @@ from tests.cli.conftest import Refused
 
 def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n \n")
-    assert "no encoder" in refused("serve")
+    assert "ENCODER is missing" in refused("serve")
     for option in ("--queue", "--timeout"):
         for number in (0, -1, "nan", "inf", 1e18):
             assert option in refused("serve", tiny_model, f"{option}={number}")

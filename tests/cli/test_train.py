@@ -20,6 +20,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from isotune import plugins
 from isotune.evaluation.labelling import session
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
@@ -87,6 +88,7 @@ def test_the_commands_that_a_run_suggests_run_as_printed(
     isotune: Call, few_steps: list[str], sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ISOTUNE_DEVICE", "cpu")
+    monkeypatch.setattr(plugins, "_LOADED", {})  # those of other tests
     rows = [f"{text}\t{other}" for text, other in pairwise(sentences)]
     Path("my faq.tsv").write_text("\n".join(["title\tbody", *rows]))
     own = [flag for flag in few_steps if not flag.startswith(("--method", "--tasks", "--dev"))]
@@ -111,7 +113,7 @@ def resolved(asked: Asked) -> Recipe:
     """The recipe of the run that was asked for."""
     options = {**asked[0]}
     text, recipe, method = (options.pop(name) for name in ("text", "recipe", "method"))
-    others = ("out", "resume", "stand_ins")
+    others = ("out", "resume", "stand_ins", "pairs")
     return resolve(text, recipe, method, {key: value for key, value in options.items() if key not in others})
 
 

@@ -46,8 +46,8 @@ Environment variables:
   ISOTUNE_DATA      a folder with files of named datasets
   OMP_NUM_THREADS   threads of a process; unset, one for each core
   XDG_CACHE_HOME    where caches are kept; unset, ~/.cache
-  HF_HUB_OFFLINE=1  no network. HF_HOME, HF_ENDPOINT and HF_TOKEN: where files of
-                    the Hugging Face hub are kept, a mirror, your access
+  HF_HUB_OFFLINE=1  no network. HF_HOME, HF_ENDPOINT and HF_TOKEN: where the
+                    Hugging Face hub's files are kept, a mirror, your access
   NO_COLOR=1        no colours in the terminal
 
 isotune COMMAND --help explains a command. isotune --version (-V) prints the

@@ -25,12 +25,12 @@ from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
 RUN, ROWS, TRAINING = Group("Run", sort_key=1), Group("Which rows", sort_key=5), Group("Training", sort_key=4)
-GROUPS = {  # of training options; all others stand in TRAINING
+GROUPS = {  # where training options, and some of RUN, stand; all others stand in TRAINING
     RUN: ("epochs", "steps"),
     ROWS: ("sample", "min_words", "min_score", "positive"),
     Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
     Group("Optimiser", sort_key=7): ("rate_width", "weight_decay", "betas", "epsilon", "max_gradient_norm"),
-    Group("Computing"): ("precision", "chunk_size"),
+    Group("Computing"): ("precision", "chunk_size", "keep_checkpoints"),
 }
 RECIPE_FLAGS = RUN_OPTIONS[1:]  # options that are fields of the recipe itself, but for the text
 
