@@ -1,5 +1,7 @@
 """Small things every test can have: a tiny model and tokenizer made here, and the real ones where they are."""
 
+from tests.hub.environment import HUB
+
 import json
 import os
 import shutil
@@ -9,10 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-# isort: off
-from tests.hub.environment import HUB  # before all else: huggingface_hub reads the environment when it is imported
-
-# isort: on
 import numpy as np
 import pytest
 import tomli_w

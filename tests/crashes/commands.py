@@ -4,6 +4,8 @@ A process is forked from a server that has imported the libraries and has starte
 command at once, and may fork.
 """
 
+import tests.hub.environment  # noqa: F401
+
 import multiprocessing
 import os
 import re
@@ -18,10 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-# isort: off
-import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
-
-# isort: on
 import pytest
 
 from isotune.cli import main

@@ -8,6 +8,8 @@ Prints, each time when the work is done, how many processes were killed so far, 
 long that took.
 """
 
+import tests.hub.environment  # noqa: F401
+
 import json
 import mmap
 import os
@@ -26,10 +28,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# isort: off
-import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
-
-# isort: on
 import numpy as np
 import pyarrow.parquet as pq
 import torch

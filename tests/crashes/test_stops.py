@@ -4,6 +4,8 @@ Each command works for some seconds with the bundled model, and is interrupted a
 `ISOTUNE_SEED` chooses other moments, and `ISOTUNE_STOPS` how many of each command.
 """
 
+from tests.hub.environment import HUB
+
 import os
 import random
 import signal
@@ -17,7 +19,6 @@ import tomli_w
 from isotune.bundled import BUNDLED_DATA
 from tests.crashes.commands import Running, beside, call, goes_on, result, start
 from tests.crashes.kills import check_whole
-from tests.hub.environment import HUB
 
 TIMES = int(os.environ.get("ISOTUNE_STOPS", "20"))
 LATEST = 2.0  # seconds

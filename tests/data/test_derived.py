@@ -1,5 +1,6 @@
 """Pairs and triplets made from labelled and scored pairs."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -121,10 +122,8 @@ def test_min_words_counts_the_words_of_each_text() -> None:
 def test_rows_that_can_not_be_made_are_refused(
     items: list[object], row: type[Row], options: Mapping[str, float], message: str
 ) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=re.escape(message)):
         list(read([items], row, **options))  # type: ignore[list-item, arg-type]
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_similar_pairs_of_stsb_are_as_many_as_the_paper_has(real_data: Path) -> None:

@@ -1,4 +1,5 @@
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -67,7 +68,6 @@ def test_columns_override_the_usual_names_one_by_one() -> None:
 def test_a_finite_score_is_kept_exactly(score: float, as_text: bool) -> None:
     record = {"sentence1": "a", "sentence2": "b", "score": repr(score) if as_text else score}
     (row,) = rows([record], ScoredPair)
-    assert isinstance(row, ScoredPair)
     assert row.score == score
 
 
@@ -91,10 +91,8 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
     ],
 )
 def test_an_unusable_record_is_refused(record: dict[str, object], row: type[Row], message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=re.escape(message)):
         rows([record], row)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_wrong_columns_are_refused() -> None:

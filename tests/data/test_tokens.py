@@ -83,13 +83,11 @@ def test_a_step_needs_no_steps_before_it() -> None:
 def test_labels_are_numbered_in_the_order_of_the_classes_and_scores_kept() -> None:
     rows = [LabelledPair("a", "b", "no"), LabelledPair("c", "d", "yes")]
     store = TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes", "no"))
-    assert store.targets is not None
     assert store.targets.tolist() == [1, 0]
     with pytest.raises(InputError, match=r"^row 1 \('a'\): unknown label 'no'"):
         TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes",))
 
     scored = TokenStore.build([ScoredPair("a", "b", 2.5)], ScoredPair, tokenize, 5)
-    assert scored.targets is not None
     assert scored.targets.tolist() == [2.5]
     other = TokenStore.build([ScoredPair("a", "b", 3.5)], ScoredPair, tokenize, 5)
     assert other.fingerprint.sha256 != scored.fingerprint.sha256
@@ -111,6 +109,5 @@ def test_two_texts_as_one_sequence_have_types() -> None:
     store = TokenStore.build(rows, Pair, joined, 5)
     assert (store.columns, len(store)) == (1, 2)
     (packed,) = store.pack(np.array([0, 1]))
-    assert packed.types is not None
     assert packed.types.tolist() == [0, 1, 0, 0, 0, 1, 1]  # the shorter one first
     assert bytes(packed.ids.tolist()) == b"fgabcde"

@@ -83,7 +83,6 @@ def test_an_encoder_keeps_its_head_in_its_folder(tiny_model: Path, tmp_path: Pat
 def test_a_copied_encoder_has_a_copied_head(encoder: Encoder) -> None:
     encoder.language_head = LanguageHead(encoder.backbone.model)
     other = copy.deepcopy(encoder)
-    assert other.language_head is not None
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.zero_()

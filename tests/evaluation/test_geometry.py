@@ -64,7 +64,6 @@ def task(text: str, tmp_path: Path) -> GeometryResult:
     path.write_text("sentence1\tsentence2\tscore\n" + text)
     (loaded,) = load_tasks([f"geometry:{path}"])
     result = loaded.score(Angles())[0]
-    assert isinstance(result, GeometryResult)
     assert result.name == f"geometry:{path}"
     return result
 
@@ -97,11 +96,10 @@ def test_sts_b_and_qqp(real_data: Path) -> None:
             return np.random.default_rng(0).normal(size=(len(sentences), 3))
 
     result = stsb.score(Random())[0]
-    assert isinstance(result, GeometryResult)
     assert (result.data, result.positive) == ("stsb:dev", "score of 4 or more")
     assert result.sentences == len({*pairs.sentence1, *pairs.sentence2})
     assert result.positives == (pairs.scores >= 4).sum()
     assert result.scores("all", "spearman").keys() == {"alignment", *OF_A_SPACE}
     duplicates = len(list(read("minbert-quora:dev", Pair)))
-    assert isinstance(qqp, geometry.GeometryTask)  # scoring it takes seconds
+    # Scoring it takes seconds.
     assert (qqp.data, qqp.positive, len(qqp.positives)) == ("minbert-quora:dev", "label 1", duplicates)

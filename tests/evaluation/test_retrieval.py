@@ -41,7 +41,6 @@ def folder(tmp_path: Path) -> Path:
 
 def loaded(name: str) -> RetrievalTask:
     (task,) = load_tasks(name)
-    assert isinstance(task, RetrievalTask)
     return task
 
 

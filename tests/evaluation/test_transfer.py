@@ -124,7 +124,6 @@ def test_the_features_of_a_pair() -> None:
 
 def test_rows_are_in_sentevals_order(real_data: Path) -> None:
     (task,) = load_tasks(["senteval-cr"])
-    assert isinstance(task, TransferTask)
     (sentences,), targets = task.parts["train"]
     keys = [(len(text.split()), target) for text, target in zip(sentences, targets, strict=True)]
     assert keys == sorted(keys)

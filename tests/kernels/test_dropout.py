@@ -73,7 +73,6 @@ def test_any_shape_works_and_has_a_gradient(shape: tuple[int, ...]) -> None:
     y = dropout(x, 0.5, torch.zeros(shape[:-1], dtype=torch.int64))
     y.sum().backward()
     assert y.shape == x.shape
-    assert x.grad is not None
     assert ((x.grad == 0) | (x.grad == 2)).all()
     assert torch.equal(y, x * x.grad)
 

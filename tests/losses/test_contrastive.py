@@ -31,7 +31,6 @@ def test_which_losses_tell_the_views_of_one_side_apart(of_first: bool, learns: s
     for loss in (nt_xent, mirror_info_nce, info_nce):
         vectors, zero = torch.randn(5, 4, requires_grad=True), torch.zeros(5, 4)
         loss(*((vectors, zero) if of_first else (zero, vectors)), 0.1).backward()
-        assert vectors.grad is not None
         assert bool(vectors.grad.abs().max() > 1e-9) == (loss in learns)
 
 
@@ -39,7 +38,6 @@ def value_and_gradient(loss: Loss, vectors: Tensor, factor: float = 1.0) -> tupl
     vectors = vectors.clone().requires_grad_()
     value = factor * loss(*vectors.unbind(), 0.05)
     value.backward()
-    assert vectors.grad is not None
     return value.detach(), vectors.grad
 
 

@@ -75,8 +75,6 @@ def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encode
         batch = Feeder({ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0).batch(0)
         mirror = Mirror(MirrorOptions(), encoder)
         plain, masked = (view.tokens for view in mirror.views(mirror.draw(batch)))
-        assert plain is not None
-        assert masked is not None
         assert plain.lengths.tolist() == [len(whole)] * 40
         assert masked.lengths.max() == min(max_length, len(whole) + 2)  # a word cut in two, and the mask between
         ends = {ids[-2] for ids in unpack(masked) if len(ids) == masked.lengths.max()}
@@ -87,12 +85,9 @@ def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> No
     method = Mirror(MirrorOptions(spans="tokens"), encoder)
     assert not method.needs_text
     plain, masked = (view.tokens for view in method.views(method.draw(batch)))
-    assert plain is not None
-    assert masked is not None
     assert torch.equal(masked.lengths, plain.lengths)
     assert 9 <= (masked.ids == MASK).sum() <= 45
     again = method.views(method.draw(Batch(batch.texts, generator=Generator().manual_seed(0))))[1].tokens
-    assert again is not None
     assert torch.equal(again.ids, masked.ids)  # the batch's generator decides
 
     for spans in ("characters", "tokens"):
@@ -166,7 +161,5 @@ def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, ba
     mirror = Mirror(MirrorOptions(spans="tokens", symmetric=False), encoder)
     again = Batch(batch.texts, generator=Generator().manual_seed(0))
     for view, expected in zip(method.views(method.draw(batch)), mirror.views(mirror.draw(again)), strict=True):
-        assert view.tokens is not None
-        assert expected.tokens is not None
         assert torch.equal(view.tokens.ids, expected.tokens.ids)
         assert not view.heads

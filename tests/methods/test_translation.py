@@ -71,16 +71,14 @@ def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
         raise ImportError("MarianTokenizer requires the SentencePiece library")
 
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fails)
-    with pytest.raises(InputError, match=r"MarianTokenizer requires .*; pip install 'isotune\[translation\]'") as error:
+    with pytest.raises(InputError, match=r"MarianTokenizer requires .*; pip install 'isotune\[translation\]'"):
         BackTranslator(translators, beams=1)(["a cat"])
-    assert "\n" not in str(error.value)
 
 
 def test_a_model_that_does_not_translate_is_one_clear_error(tiny_model: Path, tmp_path: Path) -> None:
     for folder, message in ((tiny_model, "it can't be loaded"), (tmp_path, "there is no config.json")):
-        with pytest.raises(InputError, match=f"^translation model .*: {message}") as error:
+        with pytest.raises(InputError, match=f"^translation model .*: {message}"):
             BackTranslator((str(folder), str(folder)), beams=1)(["a cat"])
-        assert "\n" not in str(error.value)
 
 
 def test_a_missing_weight_is_an_error_unless_it_is_computed(translators: tuple[str, str]) -> None:

@@ -4,6 +4,8 @@ An operation on tensors of two devices is an error, and so is a number in float6
 everything for which the CPU would have to wait until the GPU has finished its work.
 """
 
+import tests.hub.environment  # noqa: F401
+
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-# isort: off
-import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
-
-# isort: on
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize

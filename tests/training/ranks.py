@@ -1,15 +1,13 @@
 """A process of a group that makes steps together; it leaves its results in a folder."""
 
+import tests.hub.environment  # noqa: F401
+
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-# isort: off
-import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
-
-# isort: on
 import numpy as np
 import pytest
 import torch

@@ -82,7 +82,6 @@ def test_a_short_run_gives_what_it_always_gave(
     (tmp_path / "short.toml").write_text(tomli_w.dumps(table))
     result = isotune.train(recipe=tmp_path / "short.toml", out=tmp_path / "run", quiet=True)
     evaluation = result.evaluation
-    assert evaluation
     *_, last = (result.folder / "train.log").read_text().splitlines()
     numbers = {
         "losses": [round(record["loss"], 6) for record in metrics(result.folder, "train")],

@@ -31,7 +31,6 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
     code = "import sys, time, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); "
     command = [sys.executable, "-c", f"{code}time.sleep(60)", str(tmp_path / "lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout
         process.stdout.readline()
         (tmp_path / "holder").write_text("process 7 on there, since 2026-01-02")
         with pytest.raises(InputError, match="process 7 on there, since 2026-01-02"), held(tmp_path, new=False):

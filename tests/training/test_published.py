@@ -47,7 +47,6 @@ def test_sentevals_text_comes_from_its_archive_even_if_the_official_text_is_here
     monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     monkeypatch.setattr("isotune.data.datasets._uniform", lambda source, *_: source.records)
     archive = DATASETS["senteval-sickr"].hub
-    assert archive
     local_hub.add(archive.repository, {archive.file: senteval()}, kind="dataset", revision=archive.revision)
     run = train(method=None, recipe=recipe('"senteval-sickr", "sickr"'), tasks=None)
     assert {task.name: task.pairs for task in run.evaluation.after.tasks} == {"senteval-sickr": 12, "sickr": 4927}

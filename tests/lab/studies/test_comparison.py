@@ -59,17 +59,13 @@ def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
     values = [list(line.values["task"].values()) for line in lines]
     assert (worse.first, worse.second, worse.n) == ("bad", "good", 5)
     assert worse.difference == pytest.approx(np.mean(values[1]) - np.mean(values[0]))
-    assert worse.test is not None
     known = ttest_rel(values[1], values[0])
     assert worse.test.p == pytest.approx(known.pvalue)
     assert (worse.test.low, worse.test.high) == pytest.approx(tuple(known.confidence_interval()))
-    assert worse.p is not None
     assert worse.p == pytest.approx(3 * worse.test.p)  # the least of three, or the next
     assert worse.differs
-    assert worse.pairs is not None
     assert worse.pairs[0] < worse.difference < worse.pairs[1] < 0
     assert not same.differs
-    assert same.pairs is not None
     assert same.pairs[0] < 0 < same.pairs[1]
 
 
@@ -81,7 +77,7 @@ def test_an_untrained_model_is_compared_with_every_seed() -> None:
     start = lines[0].values["task"][None]
     differences = [value - start for value in lines[1].values["task"].values()]
     assert comparison.n == 5
-    assert comparison.test is not None
+    assert comparison.test
     assert comparison.difference == pytest.approx(np.mean(differences))
     (both,) = compare(STUDY, encoders.lines([None]), [scored], encoders.cosines)
     assert (both.n, both.test) == (0, None)
@@ -97,7 +93,6 @@ def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: Aggregation
     resampled = [resampled_correlations(scored.pairs, encoders.cosines(line, 7)["task"], aggregation) for line in lines]
     (comparison,) = compare(study, lines, [scored], encoders.cosines)
     assert comparison.pairs == pytest.approx(interval(resampled[1] - resampled[0]))
-    assert comparison.pairs is not None
     assert comparison.pairs[0] < comparison.difference < comparison.pairs[1]
     assert (comparison.n, comparison.test, comparison.p) == (1, None, None)
 

@@ -97,7 +97,6 @@ def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     assert [line.title for line in lines] == ["BERT", *(f"ConSERT, {cell}" for cell in cells), *simcse, "SBERT"]
     assert [line.published is not None for line in lines] == [True, False, True, False, False, False, True, True]
     summary = lines[1].summary("sts")
-    assert summary is not None
     values = [run.values["sts"] for run in results.runs[1:4]]
     assert summary == pytest.approx((np.mean(values), np.std(values, ddof=1)))
     assert Line("x", {}, {"sts": {0: 0.5}}).summary("sts") == (0.5, None)
@@ -141,9 +140,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
 
 
 def drawn(study: Study, number: int, lines: list[Line]) -> list[Axes]:
-    figure = draw(study, study.figures[number], lines)
-    assert figure is not None
-    return figure.axes
+    return draw(study, study.figures[number], lines).axes
 
 
 def test_a_curve_has_bands_level_lines_and_published_values(results: Results) -> None:
@@ -151,13 +148,10 @@ def test_a_curve_has_bands_level_lines_and_published_values(results: Results) ->
     (ax,) = drawn(STUDY, 0, lines)
     series = {line.get_label(): line.get_xydata() for line in ax.lines if np.isfinite(line.get_ydata()).any()}
     summary, none = lines[0].summary("sts"), lines[1].summary("sts")
-    assert summary is not None
     assert series["BERT"] == pytest.approx(np.array([[16, 100 * summary[0]], [64, 100 * summary[0]]]))
     assert len(series["ConSERT, augmentations shuffle and none"]) == 1  # the other is not made yet
     assert series["SBERT, published"].tolist() == [[16, 74.19], [64, 74.19]]
     assert "published" in ax.get_legend_handles_labels()[1]
-    assert none is not None
-    assert none[1] is not None
     band = ax.collections[1].get_paths()[0].vertices
     assert np.ptp(band[band[:, 0] == 16][:, 1]) == pytest.approx(200 * none[1])
 

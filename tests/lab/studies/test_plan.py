@@ -38,7 +38,6 @@ def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
         ),
     ]
     last = planned[-1].recipe
-    assert last is not None
     assert last.stages[0].training.batch_size == 32
     assert last.stages[0].options.model_dump()["augmentations"] == ("shuffle", "none")
     assert last.seed == 1

@@ -44,7 +44,6 @@ class Workers:
         return len(self.running) < self.count
 
     def start(self, job: Job) -> None:
-        assert job.recipe
         stage = job.recipe["stages"][0]
         self.begun.append(f"{stage['method']} {job.recipe['seed']} {stage['learning_rate']}")
         self.running.append(job)

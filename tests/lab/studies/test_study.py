@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from typing import Any
@@ -50,11 +51,8 @@ def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: 
     changed = {key: value for key, value in {**table, **change}.items() if value is not None}
     if "grid" in change:
         changed |= {"published": [], "figures": []}
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f"^study x: .*{re.escape(message)}"):
         Study.from_table(changed, "study x")
-    assert str(error.value).startswith("study x: ")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:

@@ -83,7 +83,6 @@ def serving(words: Sequence[str], log: Path, files: int = 4096) -> Iterator[Proc
     command = [sys.executable, "-m", "isotune", "serve", *words, "--port=0"]
     with log.open("w") as file:
         popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=prepare)
-    assert popen.stdout
     line = popen.stdout.readline()  # NAME: http://127.0.0.1:PORT (Ctrl-C stops the server)
     yield Process(popen, int(line.split()[1].rpartition(":")[2]))
     popen.kill()
