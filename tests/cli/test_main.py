@@ -151,7 +151,6 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["embed"], "unknown command 'embed': did you mean 'encode'?"),
         (["train", "x", "--lr=1"], "Unknown option: --lr. Did you mean --learning-rate?"),
         (["train", "x", "--BatchSize", "8"], "Did you mean --batch-size?"),
-        (["search", "x", "y", "--top", "3"], "Did you mean -k?"),
         (["train", "x", "--method", "SimCSE"], "unknown method 'SimCSE': did you mean 'simcse'?"),
         (
             ["train", "x", "--recipe", "SimCSE"],
@@ -160,7 +159,6 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["train", "x", "--method", "adapt"], "adapt is no method: give recipe adapt"),
         (["evaluate", "bert-tyni"], "did you mean bert-tiny?"),
         (["train", "x", "--model", "all-MiniLM-L6-v2"], "did you mean sentence-transformers/all-MiniLM-L6-v2?"),
-        (["train", "x", "--model", "bert-base-cased"], "did you mean google-bert/bert-base-cased?"),
         (["search", "x", "a", "b"], "Unexpected argument 'b'. See isotune search --help"),
     ],
 )
@@ -168,9 +166,7 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: li
     assert message in refused(*words)
 
 
-@pytest.mark.parametrize(
-    "command", COMMANDS.keys() - {"recipes", "datasets", "doctor", "analyse", "study", "reproduce"}
-)
+@pytest.mark.parametrize("command", COMMANDS.keys() - LISTING)
 def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
     refused(command)
 

@@ -186,11 +186,7 @@ def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("year = 'x'", "could not convert"),
-        ("lang", "does not return a boolean"),
-    ],
+    ("where", "message"), [("year = 'x'", "could not convert"), ("lang", "does not return a boolean")]
 )
 def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> None:
     for use in (
