@@ -10,7 +10,6 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from safetensors.torch import save_file
 
 from isotune.cli import main
 from isotune.data import read_scored_pairs
-from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
@@ -593,10 +591,3 @@ def test_a_run_goes_on_from_another_folder_and_after_it_was_moved(
             there.chdir(elsewhere)
             resumed = resume(Path("moved"))
             assert_same_end(tmp_path / whole.folder, resumed.folder)
-
-
-def test_seeds_differ_by_purpose_and_place() -> None:
-    places = [
-        (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]
-    ]
-    assert len({derive_seed(*place) for place in places}) == len(places)

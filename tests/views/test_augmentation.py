@@ -64,11 +64,6 @@ def test_every_permutation_and_every_token_is_equally_likely() -> None:
     assert ((first == 0).sum(0) - 2000).abs().max() < 170
 
 
-def test_sentences_get_their_own_features_cut() -> None:
-    masks = torch.stack([zero[0] for zero in cut(FeatureCutoff(0.5), packed([4] * 20))])
-    assert len(masks.unique(dim=0)) > 15
-
-
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)
 def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation: Augmentation) -> None:
     x = torch.rand(21, 16)
