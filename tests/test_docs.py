@@ -29,6 +29,7 @@ CODE_SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[[^]]*]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 PATH = re.compile(rf"(?<![\w./$-])(?:{'|'.join([*TOP_FOLDERS, *ROOMS])})/[\w./-]*")
+OF_ALL = {"--help", "--version", "--install-completion"}  # of isotune without a command, too
 FLAG_OF_HELP = re.compile(r"^│ \*? *((?:--[a-z][a-z0-9-]* ?)+)", re.MULTILINE)
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -57,11 +58,7 @@ def test_every_path_in_code_exists(page: Path) -> None:
 @pages
 def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]]) -> None:
     for words in _commands(page.read_text("utf-8")):
-        given = {word.partition("=")[0] for word in words if word.startswith("--")} - {
-            "--help",
-            "--version",
-            "--install-completion",
-        }
+        given = {word.partition("=")[0] for word in words if word.startswith("--")} - OF_ALL
         if not words[0].startswith("--"):
             given -= flags(words[0], _value(words, "--method"), _value(words, "--recipe"))
         assert not given, f"{page.name}: isotune {' '.join(words)}: {given}"
@@ -70,7 +67,7 @@ def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]
 @pages
 def test_every_flag_by_itself_is_one_of_some_command(page: Path, flags: Callable[..., set[str]]) -> None:
     named = {span.partition(" ")[0].partition("=")[0] for span in _spans(page.read_text("utf-8")) if span[:2] == "--"}
-    named -= {"--help", "--version", "--install-completion", "--short"}  # the last one is of benchmarks/run.py
+    named -= {*OF_ALL, "--short"}  # the last one is of benchmarks/run.py
     helps = [*((command,) for command in COMMANDS), *(("train", method) for method in METHODS)]
     for words in helps:
         named = named and named - flags(*words)

@@ -33,11 +33,6 @@ def test_importing_isotune_imports_next_to_nothing() -> None:
     assert imported - sys.stdlib_module_names == {"isotune", "lazy_loader"}
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="No isotune attribute encode"):
-        _ = isotune.encode  # type: ignore[attr-defined]
-
-
 USE_OF_AN_ENCODER = """
     import os, random, sys, threading, warnings
 

@@ -27,7 +27,6 @@ def test_errors_are_reported_before_any_encoding(
     Path("old/pairs.json").write_text("old")
     Path("file").write_text("")
     for words, message in [
-        (["pair", tiny_model], "unknown analysis 'pair': did you mean 'pairs'"),
         (["pairs", tiny_model, tiny_model, "--tasks", pairs], f"encoder {tiny_model} is named twice"),
         (["pairs", tiny_model, "--tasks", pairs, "--seed=-1"], "--seed -1: it is a whole number from 0 to 4294967295"),
         (["pairs", tiny_model, "--tasks", pairs, "--out", "old"], "old/pairs.json: it exists already"),

@@ -31,7 +31,6 @@ def test_from_scored_pairs_to_probabilities(
         f"the highest probability, at the cosine 1, is {calibration.probability(1.0):.4f}"
     )
 
-    assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
     assert "give one of these" in refused("mine", encoder, text, "--probability", 0.5, "--above", 0.9)
     assert "the cosine has to be above 0" in refused("mine", encoder, text, "--probability", 1e-300)
     limit = round(float(calibration.probability(0.95)), 3)

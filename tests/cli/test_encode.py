@@ -58,7 +58,6 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     assert pq.read_table("vectors")["id"].to_pylist() == [0, 10, 1, 11, 2, 12]
     assert isotune(*command).out.endswith("this process made 0, with 0 vectors\n")
     for words, message in [
-        (["parts/*.csv", "--out", "vectors"], "vectors: its vectors were made with normalize True, not False; name"),
         ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; --out v.npy is a file"),
         ([text, "--engine", "ray"], "--engine is for a folder of vectors; --out vectors.npy is a file"),
         ([text, "--out", "v", "--engine", "ray", "--shard", "1/2"], "--shard can't be given with --engine ray"),

@@ -63,15 +63,7 @@ def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs:
     assert result.tasks == expected.tasks != evaluate(Encoder.load("tiny"), [str(pairs)]).tasks
 
 
-def test_columns_are_named_and_pairs_of_one_text_are_said_to_be(
-    isotune: Call, refused: Refused, tiny_model: Path, pairs: Path
-) -> None:
-    lines = pairs.read_text().splitlines()
-    Path("other.tsv").write_text("\n".join(["first\tsecond\tstars", *lines[1:]]))
-    named = "other.tsv,first,second,stars"
-    (result,) = as_json(isotune, "evaluate", tiny_model, "--tasks", named).evaluations
-    (expected,) = as_json(isotune, "evaluate", tiny_model, "--tasks", pairs).evaluations
-    assert result.scores()[named] == expected.scores()[str(pairs)]
+def test_pairs_of_one_text_are_said_to_be(refused: Refused, tiny_model: Path) -> None:
     Path("same.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta dog\t1\na cat\ta cat\t2\n")
     assert "both sentences of each pair are the same text" in refused("evaluate", tiny_model, "--tasks", "same.tsv")
 

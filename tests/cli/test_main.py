@@ -134,7 +134,6 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["embed"], "unknown command 'embed': did you mean 'encode'?"),
         (["train", "x", "--lr=1"], "Unknown option: --lr. Did you mean --learning-rate?"),
         (["train", "x", "--BatchSize", "8"], "Did you mean --batch-size?"),
-        (["search", "x", "y", "--top", "3"], "Did you mean -k?"),
         (["train", "x", "--method", "SimCSE"], "unknown method 'SimCSE': did you mean 'simcse'?"),
         (
             ["train", "x", "--recipe", "SimCSE"],
@@ -148,9 +147,7 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: li
     assert message in refused(*words)
 
 
-@pytest.mark.parametrize(
-    "command", COMMANDS.keys() - {"recipes", "datasets", "doctor", "analyse", "study", "reproduce"}
-)
+@pytest.mark.parametrize("command", COMMANDS.keys() - LISTING)
 def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
     refused(command)
 

@@ -24,8 +24,8 @@ from isotune import plugins
 from isotune.evaluation.labelling import session
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
-from isotune.training.step import Stepper
 from tests.cli.conftest import Call, Outcome, Refused
+from tests.training.conftest import stopped_at
 
 Asked = list[dict[str, Any]]
 
@@ -156,24 +156,17 @@ def test_a_run_on_a_terminal_stopped_by_ctrl_c_can_be_resumed(
 ) -> None:
     reading_end, terminal_end = pty.openpty()
     output: list[bytes] = []
-    step = Stepper.update
 
     def listen() -> None:
         with suppress(OSError):  # when the other end is closed
             while chunk := os.read(reading_end, 4096):
                 output.append(chunk)
 
-    def interrupted(self: Stepper, number: int) -> Any:
-        if number == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        return step(self, number)
-
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    with os.fdopen(terminal_end, "w") as terminal, monkeypatch.context() as patch:
+    with os.fdopen(terminal_end, "w") as terminal, monkeypatch.context() as patch, stopped_at(2, signal.SIGINT):
         patch.setenv("TERM", "xterm")
         patch.setattr(sys, "stderr", terminal)
-        patch.setattr(Stepper, "update", interrupted)
         code, out, _ = isotune("train", text, "--out", "run", *few_steps)
     listener.join(10)
     os.close(reading_end)

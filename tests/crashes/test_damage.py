@@ -34,11 +34,7 @@ TEXTS = [f"sentence {number}" for number in range(40)]
 
 def write_checkpoint(folder: Path, _: Path) -> None:
     tensors = {"a": torch.randn(9, 4), "half": torch.randn(5).bfloat16(), "step": torch.tensor(7), "z": torch.zeros(0)}
-    save_tensors(
-        folder / "last.safetensors",
-        tensors,
-        {"step": 20, "best_file": "best-1-16.safetensors", "stale": 1},
-    )
+    save_tensors(folder / "last.safetensors", tensors, {"step": 20, "best_file": "best-1-16.safetensors", "stale": 1})
 
 
 def read_checkpoint(folder: Path) -> object:

@@ -38,10 +38,8 @@ STUDY = {
 }
 WORDS = {
     "train": ["train", "TEXT", *RUN],
-    "train by simcse": ["train", "TEXT", "--method=simcse", *RUN, ONE_TASK],
     "train by mirror": ["train", "TEXT", "--method=mirror", *RUN, ONE_TASK],
     "train by sif": ["train", "TEXT", "--method=sif", ONE_TASK, "--out=out/run"],
-    "train by whitening": ["train", "TEXT", "--method=whitening", ONE_TASK, "--out=out/run"],
     "train by flow": ["train", "TEXT", "--method=flow", *RUN, ONE_TASK],
     "evaluate": ["evaluate", "bert-tiny", "--tasks", "stsb-open", "stsb-open:dev"],
     "analyse layers": ["analyse", "layers", "bert-tiny", "--out", "out/analyses"],

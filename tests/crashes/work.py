@@ -25,7 +25,7 @@ from isotune.use.bulk.folder import encode_files
 from isotune.use.search import Index, read_documents, store
 from isotune.use.search import index as index_module
 from tests.conftest import WORDS, make_tiny_model
-from tests.lab.studies.conftest import InThisProcess
+from tests.lab.studies.conftest import InThisProcess, small_study
 
 TIMES = {"seconds", "sentences_per_second"}  # what differs between two equal runs
 
@@ -140,17 +140,6 @@ def run_result(run: Path) -> dict[str, object]:
 
 def study(inputs: Inputs) -> Work:
     """A study of two arms and two seeds, whose runs are made in the process of the study."""
-    table = {
-        "title": "Killed",
-        "seeds": [0, 1],
-        "tasks": [inputs.pairs],
-        "scores": [inputs.pairs, "dev", "steps"],
-        "options": {"steps": 4, "eval_every": 2, "batch_size": 8, "dev": inputs.pairs, "learning_rate": 1e-3},
-        "arms": [
-            {"name": "as it is", "options": {"pooling": "mean"}},
-            {"name": "SimCSE", "method": "simcse", "data": [inputs.text], "options": {"projection": False}},
-        ],
-    }
 
     def go_on(folder: Path) -> None:
         training_run.write_report = _short_report
@@ -158,7 +147,7 @@ def study(inputs: Inputs) -> Work:
         InThisProcess.made = []
         run_study.Processes = InThisProcess
         folder.mkdir(exist_ok=True)
-        write_text(folder / "study.toml", tomli_w.dumps(table))
+        write_text(folder / "study.toml", tomli_w.dumps(small_study(inputs.text, inputs.pairs)))
         run_study.run_study(folder / "study.toml", folder / "study", model=inputs.model, quiet=True)
 
     return Work(go_on, lambda folder: study_result(folder / "study"))

@@ -6,17 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotune.data.rows import (
-    LabelledPair,
-    LabelledSentence,
-    Pair,
-    Row,
-    ScoredPair,
-    Sentence,
-    Triplet,
-    blocks,
-    to_rows,
-)
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, blocks, to_rows
 from isotune.errors import InputError
 
 

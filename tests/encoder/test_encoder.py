@@ -110,12 +110,6 @@ def test_the_prompts_of_roles_decide_the_fingerprint_and_give_way(with_roles: Pa
     assert encoder.roles == {"query": "", "document": "a cat "}
 
 
-def test_using_a_tokenizer_does_not_change_its_saved_form(encoder: Encoder, tmp_path: Path) -> None:
-    encoder.tokenize(["a dog"] * 3, max_length=4)
-    encoder.save(tmp_path / "saved")
-    assert json.loads((tmp_path / "saved" / "tokenizer.json").read_text())["truncation"] is None
-
-
 def test_heads_have_to_fit_and_no_folder_is_overwritten(encoder: Encoder, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a Dense head takes 16 features and gets 32"):
         Encoder(encoder.backbone, encoder.pooling, [Dense(16, 8)], encoder.tokenizer, 32)

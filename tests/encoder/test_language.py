@@ -47,16 +47,6 @@ def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> Non
         )
 
 
-def test_only_the_weights_of_the_head_are_registered(tiny_model: Path) -> None:
-    backbone = Backbone(load_model(tiny_model, torch.float32))
-    head = LanguageHead(backbone.model)
-    assert {id(p) for p in head.parameters()}.isdisjoint({id(p) for p in backbone.parameters()})
-    everything = {id(p) for p in head.language_model.parameters()}
-    assert everything == {id(p) for module in (head, backbone) for p in module.parameters()}
-    words = backbone.model.get_input_embeddings().weight
-    assert head.language_model.get_output_embeddings().weight is words
-
-
 def test_a_head_that_the_folder_lacks_starts_at_random_and_is_reported(tiny_model: Path) -> None:
     model = load_model(tiny_model, torch.float32)
     first = LanguageHead(model)

@@ -56,17 +56,6 @@ def test_the_parts_make_up_the_stream(threads: int, encoder: Encoder, sentences:
     assert list(encoder.encode_parts([])) == []
 
 
-def test_memory_is_given_back_between_parts(
-    encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
-    monkeypatch.setattr("isotune.encoder.stream.give_back", lambda: calls.append(1))
-    encoder.encode(sentences[:7])
-    assert not calls
-    encoder.encode(sentences)  # 9 parts
-    assert len(calls) == 8
-
-
 def test_a_stream_is_read_one_part_ahead(encoder: Encoder, sentences: list[str]) -> None:
     read = 0
 
@@ -143,19 +132,6 @@ def test_texts_that_are_cut_are_counted_and_told_once(encoder: Encoder, caplog: 
     encoder.encode(["a man and a dog"])
     assert caplog.messages == ["10 of 20 texts reach the encoder's limit of 5 tokens; what goes beyond it is cut off"]
     assert encoder.seen["cut"] == 11
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_an_error_ends_the_stream(encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(tokens: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(encoder, "forward", fail)
-    encoder.train()
-    with pytest.raises(MemoryError):
-        encoder.encode(sentences)
-    assert encoder.training
-    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize(("wrong", "message"), [(7, "is int, not a string"), ("a \ud800", "half a surrogate pair")])

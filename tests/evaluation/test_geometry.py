@@ -30,12 +30,7 @@ def space(rows: int, features: int, dtype: torch.dtype = torch.float64) -> Tenso
 @pytest.mark.parametrize("block", [geometry.ROWS, 4])
 @pytest.mark.parametrize("measure", OF_A_SPACE)
 def test_the_measures_are_the_slow_references(
-    measure: str,
-    block: int,
-    dtype: torch.dtype,
-    close: float,
-    shape: tuple[int, int],
-    monkeypatch: pytest.MonkeyPatch,
+    measure: str, block: int, dtype: torch.dtype, close: float, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(geometry, "ROWS", block)
     vectors = space(*shape)

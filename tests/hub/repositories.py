@@ -40,33 +40,23 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def card(configs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, tuple[str, int]]]]) -> bytes:
-    """A dataset's README: for each configuration its features, and of each split the files and the number of rows."""
-    infos, files = [], []
-    for name, (features, splits) in configs.items():
-        counts = [{"name": split, "num_bytes": 1000, "num_examples": count} for split, (_, count) in splits.items()]
-        columns = [{"name": column, "dtype": _type(feature)} for column, feature in features.items()]
-        infos.append({"config_name": name, "features": columns, "splits": counts})
-        paths = [{"split": split, "path": path} for split, (path, _) in splits.items()]
-        files.append({"config_name": name, "data_files": paths})
-    return f"---\n{yaml.safe_dump({'dataset_info': infos, 'configs': files}, sort_keys=False)}---\n".encode()
-
-
-def _type(feature: Value | ClassLabel) -> Any:
-    if isinstance(feature, ClassLabel):
-        return {"class_label": {"names": {str(number): name for number, name in enumerate(feature.names)}}}
-    return feature.dtype
+def card(configs: Mapping[str, Mapping[str, str]]) -> bytes:
+    """A dataset's README, which says for each configuration where each split is."""
+    files = [
+        {"config_name": name, "data_files": [{"split": split, "path": path} for split, path in splits.items()]}
+        for name, splits in configs.items()
+    ]
+    return f"---\n{yaml.safe_dump({'configs': files}, sort_keys=False)}---\n".encode()
 
 
 def in_parquet(configs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Rows]]]) -> Files:
     """A repository as `push_to_hub` makes it: CONFIG/SPLIT-00000-of-00001.parquet, and the card that says so."""
     files: Files = {}
-    described = {}
     for name, (features, splits) in configs.items():
         for split, rows in splits.items():
             files[f"{name}/{split}-00000-of-00001.parquet"] = parquet(features, rows)
-        described[name] = features, {split: (f"{name}/{split}-*", len(rows)) for split, rows in splits.items()}
-    return {"README.md": card(described), **files}
+    places = {name: {split: f"{name}/{split}-*" for split in splits} for name, (_, splits) in configs.items()}
+    return {"README.md": card(places), **files}
 
 
 def splits(names: Iterable[str], row: Callable[[int], Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -155,7 +145,7 @@ def multi_nli() -> Files:
     files = {
         f"data/{name}-00000-of-00001.parquet": parquet(features, list(map(row, range(n)))) for name, n in names.items()
     }
-    return {"README.md": card({"default": (features, {s: (f"data/{s}-*", n) for s, n in names.items()})}), **files}
+    return {"README.md": card({"default": {name: f"data/{name}-*" for name in names}}), **files}
 
 
 def quora_duplicates() -> Files:
@@ -199,10 +189,7 @@ def stsbenchmark() -> Files:
 def sts17() -> Files:
     """A configuration for each pair of languages."""
     files = {f"test/{name}.jsonl.gz": gzip.compress(lines(pairs(12, lang=name)), mtime=0) for name in STS17}
-    configs = [
-        {"config_name": name, "data_files": [{"path": f"test/{name}.jsonl.gz", "split": "test"}]} for name in STS17
-    ]
-    return {"README.md": f"---\n{yaml.safe_dump({'configs': configs}, sort_keys=False)}---\n".encode(), **files}
+    return {"README.md": card({name: {"test": f"test/{name}.jsonl.gz"} for name in STS17}), **files}
 
 
 def stsb_languages() -> Files:

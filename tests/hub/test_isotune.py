@@ -1,7 +1,4 @@
-"""isotune reads the published data and models by their public names.
-
-What it can't do yet is marked as expected to fail, each with what it should do.
-"""
+"""isotune reads the published data and models by their public names."""
 
 import hashlib
 import json
@@ -31,9 +28,6 @@ from tests.hub.sentences import sentence
 from tests.hub.server import LocalHub
 
 INFERENCE = {"entailment", "neutral", "contradiction"}
-
-
-# ---------------------------------------------------------------------------------------------------------- data
 
 
 def test_a_revision(published: LocalHub, repositories: dict[str, Files]) -> None:
@@ -196,9 +190,6 @@ def test_a_hub_that_is_down_is_known_soon(published: LocalHub, status: int) -> N
         assert time.perf_counter() - start < 2
 
 
-# -------------------------------------------------------------------------------------------------------- models
-
-
 @pytest.mark.parametrize("form", [with_safetensors, with_shards, with_pickle])
 def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Callable[[Path], Files]) -> None:
     local_hub.add("me/tiny", form(tiny_model))
@@ -207,6 +198,8 @@ def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Calla
     np.testing.assert_array_equal(Encoder.load("me/tiny").encode(words), expected)
     local_hub.stop()  # what was fetched needs no hub
     np.testing.assert_array_equal(Encoder.load("me/tiny").encode(words), expected)
+    with pytest.raises(InputError, match=r"model me/other: .*Connection refused"):
+        Encoder.load("me/other")
 
 
 def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, tiny_model: Path) -> None:
@@ -233,14 +226,6 @@ def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_mode
     Encoder.load("me/much")
     fetched = {path.partition("resolve/")[2] for path in local_hub.asked if "resolve/" in path}
     assert not any(path.endswith(tuple(others)) for path in fetched)
-
-
-def test_a_model_on_a_hub_that_is_down(local_hub: LocalHub) -> None:
-    local_hub.stop()
-    start = time.perf_counter()
-    with pytest.raises(InputError, match=r"model me/other: .*Connection refused"):
-        Encoder.load("me/other")
-    assert time.perf_counter() - start < 5
 
 
 def test_a_gated_model(local_hub: LocalHub, tiny_model: Path) -> None:

@@ -9,14 +9,7 @@ import torch
 from isotune.data.draws import ragged_random_bits, random_bits
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.cpu.dropout import (
-    DRAWS,
-    Draws,
-    FastDropout,
-    dropout,
-    dropout_factors,
-    using,
-)
+from isotune.kernels.cpu.dropout import DRAWS, Draws, FastDropout, dropout, dropout_factors, using
 from tests.conftest import seeded
 
 N = 400_000

@@ -111,7 +111,7 @@ def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
         Mirror(MirrorOptions(), encoder)
     Mirror(MirrorOptions(spans="tokens"), encoder)
     encoder.tokenizer.mask_token = None
-    with pytest.raises(InputError, match="no mask token; choose a span_length of 0"):
+    with pytest.raises(InputError, match="tokenizer has no mask token; choose a span_length of 0, or another model"):
         Mirror(MirrorOptions(spans="tokens"), encoder)
     Mirror(MirrorOptions(span_length=0), encoder)
 

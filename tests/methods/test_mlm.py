@@ -93,10 +93,6 @@ def test_a_batch_in_which_chance_masks_nothing_costs_nothing(encoder: Encoder, t
     assert not any(p.grad.any() for p in encoder.parameters() if p.grad is not None)
 
 
-def test_an_existing_head_is_used(encoder: Encoder) -> None:
-    assert MLM(MLMOptions(), encoder).adds.language_head is encoder.language_head
-
-
 @pytest.mark.parametrize(
     ("kind", "options"), [(SimCSE, SimCSEOptions()), (ConSERT, ConSERTOptions())], ids=["simcse", "consert"]
 )

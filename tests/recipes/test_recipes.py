@@ -81,7 +81,6 @@ def test_an_option_changes_every_stage_that_has_it() -> None:
         ({"method": "simcse"}, (("x",), (), ())),
         ({"method": "simcse", "data": ["b", "c"]}, (("b", "c"), (), ())),
         ({"method": "finetune-sentence", "dev_data": ["a", "b"]}, (("x",), ("a", "b"), ())),
-        ({"method": "finetune-pair", "dev_data": ["a"]}, (("x",), ("a",), ())),
         ({"method": "back-translation"}, (("x",), (), ())),
         ({"method": "self-guided-bt", "translate": ["there", "back"]}, (("x",), (), ("there", "back"))),
         (

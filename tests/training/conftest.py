@@ -45,13 +45,13 @@ def resume(folder: Path, **options: Any) -> Result:
 
 
 @contextmanager
-def stopped_at(total: int) -> Iterator[None]:
-    """Within it, a run gets SIGTERM in update number `total`, counted from 0 over all stages."""
+def stopped_at(total: int, number: int = signal.SIGTERM) -> Iterator[None]:
+    """Within it, a run gets a signal in update number `total`, counted from 0 over all stages."""
     update, count = Stepper.update, iter(range(1000))
 
     def interrupted(self: Stepper, step: int) -> Any:
         if next(count) == total:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return update(self, step)
 
     with pytest.MonkeyPatch.context() as patch:

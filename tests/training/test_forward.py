@@ -1,15 +1,13 @@
 """From views to vectors: one pass for each kind, frozen copies, layers, tokens, cached vectors, adversarial views."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 
 import torch
 from torch import Tensor
 
-from isotune.data.packed import Packed, pack
+from isotune.data.packed import Packed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.methods.method import VectorView, View
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation, Shuffle
@@ -18,27 +16,6 @@ from tests.conftest import encode_views, seeded
 
 def encode(encoder: Encoder, *views: View) -> list[Tensor]:
     return encode_views(encoder, views)
-
-
-def test_a_frozen_copy_gives_every_layer_and_no_gradient(encoder: Encoder, tokens: Packed) -> None:
-    frozen = deepcopy(encoder.backbone).eval()
-    pooling = Pooling("max", (0, 2, 3), each=True)
-    tuned, layers = encode(encoder, View(tokens), View(tokens, pooling=pooling, backbone=frozen))
-    assert layers.shape == (9, 3, 32)
-    assert not layers.requires_grad
-    assert tuned.requires_grad
-    for k, layer in enumerate((0, 2, 3)):
-        torch.testing.assert_close(layers[:, k], encoder(tokens, pooling=Pooling("max", (layer,))))
-
-
-def test_states_of_chosen_tokens_are_those_of_the_padded_model(encoder: Encoder, tokens: Packed) -> None:
-    places = torch.tensor([0, 5, len(tokens.ids) - 1])
-    vectors, states = encode(encoder, View(tokens), View(tokens, pooling=TokenStates(places)))
-    first, last = tokens.ids[: tokens.lengths[0]], tokens.ids[-tokens.lengths[-1] :]
-    alone = [encoder.backbone(pack([ids.tolist()]))[3] for ids in (first, last)]
-    torch.testing.assert_close(states[0], alone[0][0], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(states[2], alone[1][-1], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(vectors, encoder(tokens))
 
 
 def test_heads_follow_unless_a_view_wants_none(encoder: Encoder, tokens: Packed) -> None:

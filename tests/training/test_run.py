@@ -10,7 +10,6 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from safetensors.torch import save_file
 
 from isotune.cli import main
 from isotune.data import read_scored_pairs
-from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
@@ -72,10 +70,6 @@ def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> Non
     assert all(text in str(result) for text in told)
     assert "->" not in result._repr_html_()  # what HTML would take for a sign of its own
     assert result.encoder is result.encoder
-    with stopped_at(2):
-        stopped = train("stopped")
-    assert stopped.verdict is None
-    assert "SIGTERM stopped the run" in str(stopped)
 
 
 def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,22 +151,22 @@ def test_checkpoints_go_when_the_run_is_finished_and_a_kill_before_that_loses_no
     def checkpoints(folder: Path) -> int:
         return len(list(folder.glob("*.safetensors")))
 
-    whole, ends = (
-        train("whole", keep_checkpoints=keep).folder,
-        (run_folder.mark_finished, run_folder.remove_checkpoints),
-    )
+    whole = train("whole", keep_checkpoints=keep).folder
     assert checkpoints(whole) == 2 * keep
-    for end in ends:
+    ends = {"write_report": run, "mark_finished": run_folder, "remove_checkpoints": run_folder}
+    for end, module in ends.items():
         with monkeypatch.context() as patch:
-            patch.setattr(run_folder, end.__name__, killed)
+            patch.setattr(module, end, killed)
             with pytest.raises(Killed):
-                train(end.__name__, keep_checkpoints=keep)
-    unfinished, finished = (whole.with_name(end.__name__) for end in ends)
-    assert [is_finished(run) for run in (unfinished, finished)] == [False, True]
-    assert same(weights(resume(unfinished).folder), weights(whole))
-    with pytest.raises(InputError, match=r"this run is finished; its report is .*report\.html$"):
-        resume(finished)
-    assert [checkpoints(run) for run in (unfinished, finished)] == [2 * keep, 2 * keep]
+                train(end, keep_checkpoints=keep)
+        folder = whole.with_name(end)
+        assert is_finished(folder) == (end == "remove_checkpoints")
+        if not is_finished(folder):
+            assert same(weights(resume(folder).folder), weights(whole))
+            assert (folder / "report.html").exists()
+        with pytest.raises(InputError, match=r"this run is finished; its report is .*report\.html$"):
+            resume(folder)
+        assert checkpoints(folder) == 2 * keep
 
 
 def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs: Path) -> None:
@@ -304,7 +298,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str) -> None:
     with stopped_at(6):
         stopped = train("parts", method=method)
     assert stopped.stopped == "SIGTERM"
-    assert stopped.report is stopped.evaluation is None
+    assert stopped.report is stopped.evaluation is stopped.verdict is None
+    assert "SIGTERM stopped the run" in str(stopped)
     assert stopped.encoder.encode("a dog").shape == (32,)
     assert not is_finished(stopped.folder)
     assert resume(stopped.folder).stopped is None
@@ -379,9 +374,7 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"batch_size": 61}, "batch size 61 is larger than the data"),
     ({"prompt": "\udcff"}, "a prompt, name or file name has bytes that are not UTF-8"),
-    ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
-    ({"layers": (9,)}, "pooling layer 9"),
     ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
     ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
     ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*--no-c"),
@@ -484,10 +477,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     for shape in ("[]", "3"):
         (result.folder / "data.json").write_text(shape)
         refused("data.json: it is damaged")
-    checkpoint = result.folder / "last.safetensors"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
-    refused("this checkpoint is damaged")
-    save_file({"x": torch.zeros(1)}, checkpoint)
+    save_file({"x": torch.zeros(1)}, result.folder / "last.safetensors")
     refused("another version of isotune wrote")
     recipe, environment = result.folder / "recipe.toml", result.folder / "environment.json"
     sha256 = hashlib.sha256(recipe.read_bytes()).hexdigest()
@@ -549,18 +539,6 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
     assert_same_end(whole.folder, resume(whole.folder.with_name("killed")).folder)
 
 
-def test_a_run_killed_while_it_is_shown_is_not_finished(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "write_report", killed)
-        with pytest.raises(Killed):
-            train()
-    assert resume(tmp_path / "run").report.exists()
-    with pytest.raises(InputError, match="this run is finished"):
-        resume(tmp_path / "run")
-
-
 def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train) -> None:
     result = train(**{**TWO_STAGES, "learning_rate": 1e-12, "model_dropout": 0.0})
     assert result.evaluation.selected_step == 0
@@ -613,10 +591,3 @@ def test_a_run_goes_on_from_another_folder_and_after_it_was_moved(
             there.chdir(elsewhere)
             resumed = resume(Path("moved"))
             assert_same_end(tmp_path / whole.folder, resumed.folder)
-
-
-def test_seeds_differ_by_purpose_and_place() -> None:
-    places = [
-        (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]
-    ]
-    assert len({derive_seed(*place) for place in places}) == len(places)

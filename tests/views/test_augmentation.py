@@ -14,7 +14,6 @@ from isotune.views.augmentation import (
     EmbeddingDropout,
     FeatureCutoff,
     NoAugmentation,
-    PerView,
     Shuffle,
     TokenCutoff,
 )
@@ -65,11 +64,6 @@ def test_every_permutation_and_every_token_is_equally_likely() -> None:
     assert ((first == 0).sum(0) - 2000).abs().max() < 170
 
 
-def test_sentences_get_their_own_features_cut() -> None:
-    masks = torch.stack([zero[0] for zero in cut(FeatureCutoff(0.5), packed([4] * 20))])
-    assert len(masks.unique(dim=0)) > 15
-
-
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)
 def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation: Augmentation) -> None:
     x = torch.rand(21, 16)
@@ -93,20 +87,6 @@ def test_augmentations_keep_type_and_gradient(augmentation: Augmentation) -> Non
     y.sum().backward()
     assert y.dtype == torch.bfloat16
     assert torch.equal(x.grad, (y != 0).to(torch.bfloat16))
-
-
-def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
-    tokens = packed([3, 5, 4, 3, 5, 2, 1, 7, 4, 5])
-    x, sizes = 1 + torch.rand(len(tokens.ids), 10), [1, 4, 2, 3]
-    augmentations = [NoAugmentation(), FeatureCutoff(0.5), Shuffle(), TokenCutoff(0.5)]
-    whole = PerView(augmentations, sizes)
-    positions, changed = whole.positions(tokens), whole.embeddings(x, tokens)
-    for number, augmentation in enumerate(augmentations):
-        first = sum(sizes[:number])
-        view, _ = tokens.select((tokens.order >= first) & (tokens.order < first + sizes[number]))
-        places = tokens.places(view)
-        assert torch.equal(positions[places], augmentation.positions(view))
-        assert torch.equal(changed[places], augmentation.embeddings(x[places], view))
 
 
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)

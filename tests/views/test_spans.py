@@ -9,10 +9,6 @@ from torch import Generator
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
-from isotune.methods.mirror import Mirror
-from isotune.methods.options import MirrorOptions
 from isotune.views.spans import SHORTEST, mask_characters, mask_tokens
 
 CLS, SEP, MASK = 2, 3, 4
@@ -67,16 +63,10 @@ def test_short_sentences_stay_whole(tokenizer: PreTrainedTokenizerBase) -> None:
         assert mask_characters(texts, tokenizer, length, Generator()) == texts
 
 
-@pytest.mark.parametrize("spans", ["characters", "tokens"])
-def test_the_mask_is_the_tokenizers_own_and_one_is_needed(tiny_model: Path, spans: str) -> None:
-    encoder = Encoder.load(tiny_model)
-    tokenizer = encoder.tokenizer
+def test_the_mask_is_the_tokenizers_own(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.mask_token = "<mask>"
     (masked,) = mask_characters(["a" * SHORTEST], tokenizer, 5, Generator())
     assert " <mask> " in masked
-    tokenizer.mask_token = None
-    with pytest.raises(InputError, match="tokenizer has no mask token; choose a span_length of 0, or another model"):
-        Mirror(MirrorOptions.model_validate({"spans": spans}), encoder)
 
 
 def test_tokens_lengths_are_geometric_with_a_hard_cap(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -44,7 +44,6 @@ def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.Monke
     ("name", "tasks", "message"),
     [
         ("cosine", [], "unknown analysis 'cosine': did you mean 'cosines'"),
-        ("cosines", ["sts12", "sts13"], "cosines looks at one task at a time; got sts12, sts13"),
         ("pairs", ["sts"], "pairs looks at one task at a time; got sts12, sts13, sts14"),
         ("time", ["stsb-opne"], "did you mean 'stsb-open'"),
     ],

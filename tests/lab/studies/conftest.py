@@ -70,17 +70,22 @@ def made(monkeypatch: pytest.MonkeyPatch, pairs: Path) -> list[str]:
 @pytest.fixture
 def table(text: Path, pairs: Path) -> dict[str, Any]:
     """Two arms x two cells x two seeds, and the model as it is."""
+    small = small_study(str(text), str(pairs))
+    small["arms"].append({"name": "ConSERT", "method": "consert", "data": [str(text)]})
+    return {**small, "grid": {"temperature": [0.05, 0.5]}}
+
+
+def small_study(text: str, pairs: str) -> dict[str, Any]:
+    """SimCSE with two seeds, and the model as it is."""
     return {
         "title": "A small study",
         "seeds": [0, 1],
-        "tasks": [str(pairs)],
-        "scores": [str(pairs), "dev", "steps"],
-        "options": {"steps": 2, "eval_every": 1, "batch_size": 8, "dev": str(pairs), "learning_rate": 1e-3},
-        "grid": {"temperature": [0.05, 0.5]},
+        "tasks": [pairs],
+        "scores": [pairs, "dev", "steps"],
+        "options": {"steps": 2, "eval_every": 1, "batch_size": 8, "dev": pairs, "learning_rate": 1e-3},
         "arms": [
             {"name": "as it is", "options": {"pooling": "mean"}},
-            {"name": "SimCSE", "method": "simcse", "data": [str(text)], "options": {"projection": False}},
-            {"name": "ConSERT", "method": "consert", "data": [str(text)]},
+            {"name": "SimCSE", "method": "simcse", "data": [text], "options": {"projection": False}},
         ],
     }
 

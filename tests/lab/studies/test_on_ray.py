@@ -1,6 +1,5 @@
 """A study's runs as tasks of a Ray cluster: the runs of a lost machine are made again."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -12,6 +11,7 @@ from ray.cluster_utils import Cluster
 
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import run_study
+from tests.conftest import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own
 
@@ -28,8 +28,7 @@ def test_a_study_on_ray(
     cluster.wait_for_nodes()
 
     def lose() -> None:
-        while not list(runs.glob("*/recipe.toml")):
-            time.sleep(0.05)
+        until(lambda: list(runs.glob("*/recipe.toml")))
         cluster.add_node(num_cpus=1)
         cluster.remove_node(lost, allow_graceful=False)
 

@@ -18,10 +18,12 @@ from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
 Write = Callable[[dict[str, Any]], Path]
+Run = Callable[..., StudyOutcome]
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path) -> Callable[..., StudyOutcome]:
+def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path) -> Run:
     """Runs the small study, with what is given over its table."""
 
     def run(
@@ -34,12 +36,7 @@ def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path)
 
 
 def test_every_run_is_made_once_and_is_in_the_table(
-    study: Callable[..., StudyOutcome],
-    made: list[str],
-    tmp_path: Path,
-    pairs: Path,
-    table: dict[str, Any],
-    tiny_model: Path,
+    study: Run, made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any], tiny_model: Path
 ) -> None:
     two = {"arms": table["arms"][:2]}
     outcome = study(**two)
@@ -79,12 +76,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_run_is_made_again(
-    damage: str,
-    study: Callable[..., StudyOutcome],
-    made: list[str],
-    tmp_path: Path,
-    table: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
+    damage: str, study: Run, made: list[str], tmp_path: Path, table: dict[str, Any], capsys: Capture
 ) -> None:
     arms = [{"name": pooling, "options": {"pooling": pooling}} for pooling in ("cls", "max")]
     three: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0,)}
@@ -107,11 +99,7 @@ def test_a_damaged_run_is_made_again(
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize("last", [1, 2])  # the checksums of the training, and with those of the result
 def test_a_kill_at_the_end_costs_no_training(
-    last: int,
-    study: Callable[..., StudyOutcome],
-    table: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    last: int, study: Run, table: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one: dict[str, Any] = {"arms": table["arms"][1:2], "grid": {}, "seeds": (0,)}
     replace, left = Path.replace, iter(range(last))
@@ -132,7 +120,7 @@ def test_a_kill_at_the_end_costs_no_training(
 
 
 def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of_all(
-    study: Callable[..., StudyOutcome], tmp_path: Path, pairs: Path
+    study: Run, tmp_path: Path, pairs: Path
 ) -> None:
     arms = [{"name": "as it is"}, {"name": "shared words", "model": "words"}]
     assert study(arms=arms, options={}, grid={}, seeds=(0,)).failed == 0
@@ -142,7 +130,7 @@ def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of
 
 
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
-    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
+    study: Run, made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
     """What an arm starts from, and what an analysis looks at, are the encoders of earlier runs, which are kept."""
     score, runs = str(pairs), tmp_path / "out" / "runs"
@@ -170,12 +158,7 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
 
 
 def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
-    study: Callable[..., StudyOutcome],
-    made: list[str],
-    tmp_path: Path,
-    text: Path,
-    table: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
+    study: Run, made: list[str], tmp_path: Path, text: Path, table: dict[str, Any], capsys: Capture
 ) -> None:
     arms = [{"name": "no data", "method": "simcse", "data": [str(tmp_path / "none.txt")]}, table["arms"][0]]
     arms.append({"name": "after it", "method": "simcse", "data": [str(text)], "start": "no data"})
@@ -192,18 +175,11 @@ def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
 
 
 def test_the_pairs_of_a_study_and_single_predictions_are_scores(
-    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, tiny_model: Path
+    study: Run, made: list[str], tmp_path: Path, pairs: Path, tiny_model: Path
 ) -> None:
     scored = pairs.read_text().splitlines()[1:]
-    arms = [
-        {
-            "name": "fine-tuned",
-            "method": "finetune-pair",
-            "data": [str(pairs)],
-            "options": {"classes": [], "dev_share": 0.5},
-        }
-    ]
-    options = {"steps": 2, "batch_size": 8, "metrics": ["pearson"], "dev_data": [str(pairs)]}
+    arms = [{"name": "fine-tuned", "method": "finetune-pair", "data": [str(pairs)], "options": {"classes": []}}]
+    options = {"steps": 2, "batch_size": 8, "metrics": ["pearson"], "dev_data": [str(pairs)], "dev_share": 0.5}
     two = [["A dog runs.", "A dog runs."], ["A dog runs.", "A man sings."]]
     scores = ["cosine:0", "cosine:1", "predicted::1", "predicted::999", "test", "test:pearson", "dev"]
     study(arms=arms, options=options, grid={}, seeds=(0,), tasks=[], scores=scores, pairs=two)
@@ -216,7 +192,7 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     assert "predicted::999" not in run.values
 
 
-def test_a_wrong_task_is_refused_before_any_run(study: Callable[..., StudyOutcome], made: list[str]) -> None:
+def test_a_wrong_task_is_refused_before_any_run(study: Run, made: list[str]) -> None:
     with pytest.raises(InputError, match="stbs"):
         study(tasks=["stbs"])
     assert made == []

@@ -125,10 +125,7 @@ def test_files_whose_columns_differ_are_no_table(tiny_model: Path, texts: Path) 
     assert len(list(Path("out.lance.parts").glob("*.parquet"))) == 2
     Path("mine.lance").mkdir()
     Path("mine.lance/rows").touch()
-    for out, message in (
-        ("mine.lance", "it is there already, and not of"),
-        ("é.lance", "letters, digits"),
-    ):
+    for out, message in (("mine.lance", "it is there already, and not of"), ("é.lance", "letters, digits")):
         with pytest.raises(InputError, match=message):
             encode_on_ray(str(tiny_model), ["a.jsonl"], out)
 

@@ -186,11 +186,7 @@ def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("year = 'x'", "could not convert"),
-        ("lang", "does not return a boolean"),
-    ],
+    ("where", "message"), [("year = 'x'", "could not convert"), ("lang", "does not return a boolean")]
 )
 def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> None:
     for use in (
@@ -224,7 +220,6 @@ def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documen
         (lambda: index.add([Document("a", "b", {"vector": 1})]), "column 'vector': an index can't have"),
         *((partial(index.add, [Document("a", "b", {name: 1})]), "column .*: an index can't") for name in NAMES),
         (lambda: index.add([Document("a", "b", {"year": "x"})]), "a: column 'year': 'x' can't be kept: .* has whole"),
-        (lambda: Index.create(index.folder, encoder), "it exists already and is not empty"),
         (lambda: Index.create(tmp_path / "full" / "file", encoder), "it can't be written"),
     ]:
         with pytest.raises(InputError, match=message):

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from isotune.use.search import Document, Index
 from isotune.use.serve.app import application
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.server import Server, configured, listen
+from tests.conftest import until
 
 
 class Running(NamedTuple):
@@ -51,8 +51,7 @@ def running(encoders: dict[str, Encoder], limits: Limits = USUAL, **options: Any
     server = Server(configured(app, limits))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started)
     with httpx2.Client(base_url=url, trust_env=False) as client:
         yield Running(url, client, server)
     server.should_exit = True

@@ -193,7 +193,7 @@ def test_health_models_and_metrics(server: Running) -> None:
     for name, more in {"texts": 2, "tokens": 4 + 32, "cut_texts": 1}.items():
         name = f'isotune_{name}_total{{model="tiny"}}'
         assert after[name] - before.get(name, 0) == more
-    until(lambda: counts(server)["isotune_requests_in_progress"] == 0)  # a request ends after its answer
+    until(lambda: in_progress(server) == 0)  # a request ends after its answer
 
 
 def counts(server: Running) -> dict[str, float]:
