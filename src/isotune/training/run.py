@@ -57,6 +57,7 @@ from isotune.training.workers import Workers, was_restarted, workers_of_run
 if TYPE_CHECKING:
     from isotune.training.options import Options
 
+PAPERS_WIDTH = 768  # of BERT-base, for which the papers give rates
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -340,11 +341,17 @@ class _Run:
                 score_kept(encoder, objectives.method, data, self.context, self.progress, options.chunk_size)
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
-        rate = self.recipe.stages[number].training.attention_dropout
+        training, width = self.recipe.stages[number].training, encoder.backbone.dimension
+        if self.recipe.stages[number].options.takes_steps and training.rate_width is None and width < PAPERS_WIDTH:
+            scaled = training.learning_rate * PAPERS_WIDTH / width
+            self.recorder.say(
+                f"stage {number + 1} has the learning rate {training.learning_rate:g}; if it is meant for models of "
+                f"width {PAPERS_WIDTH}, as most papers' are, --rate-width {PAPERS_WIDTH} makes it {scaled:.2g} here"
+            )
+        rate = training.attention_dropout
         if rate is not None and not encoder.backbone.padded:
             self.recorder.say(f"stage {number + 1} drops attention weights at the rate {rate:g}, not at the model's")
         if encoder.device.type != "cpu" and not encoder.backbone.padded:
-            training = self.recipe.stages[number].training
             rates = training.model_dropout, training.attention_dropout
             flash = encoder.backbone.flashes(training.precision, *rates)
             self.recorder.say(f"stage {number + 1} computes attention by {'flash' if flash else 'padded'} attention")
