@@ -12,8 +12,8 @@ import tests.hub.environment  # noqa: F401
 
 import json
 import mmap
-import multiprocessing
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -36,7 +36,6 @@ from isotune.files import verify_checksums
 from isotune.training.run_folder import load_tensors
 from tests.crashes.work import WORKS, Work, make_inputs
 
-FORK = multiprocessing.get_context("fork")
 CHANGES = ("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate")
 
 
@@ -79,13 +78,19 @@ def fork(work: Work, folder: Path, before_change: Callable[[], object]) -> int:
 
 def in_child(function: Callable[[Path], Any], folder: Path) -> Any:
     """What a function returns in a forked process, so that no thread of a library starts in this one."""
-    receiving, sending = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=lambda: sending.send(function(folder)))
-    process.start()
-    sending.close()  # so that the end of a process that sends nothing is an EOFError here
-    result = receiving.recv()
-    process.join()
-    return result
+    with tempfile.TemporaryFile() as file:
+        process = os.fork()
+        if process == 0:
+            try:
+                pickle.dump(function(folder), file)
+                file.flush()
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        assert os.waitpid(process, 0)[1] == 0, f"{folder} can't be read"
+        file.seek(0)
+        return pickle.load(file)
 
 
 def workplace() -> tempfile.TemporaryDirectory[str]:
