@@ -65,7 +65,7 @@ def test_what_is_here_is_not_fetched_again(published: LocalHub, uncounted: None)
     [
         (["fetch", "nli-sample"], "nli-sample: it is not published; set ISOTUNE_DATA to a folder with nli/nli"),
         (["fetch", "qnlii"], "unknown dataset 'qnlii': did you mean 'qnli'"),
-        (["fetch"], "fetch: write isotune datasets fetch NAME..., or isotune datasets for the list"),
+        (["fetch"], "fetch: name at least one dataset, as in isotune datasets fetch stsb"),
         (["fetch", "hub:me/none"], "hub:me/none: no such dataset on the Hugging Face hub"),
     ],
 )
