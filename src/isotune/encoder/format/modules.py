@@ -116,7 +116,7 @@ def _read(folder: Path) -> Modules:
         else:
             known = ", ".join([*READERS, *HEADS])
             raise InputError(f"model {folder}: a module {module['type']}; supported are sentence-transformers' {known}")
-    if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
+    if not {"Pooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     config: dict[str, Any] = next(map(read_json, sorted(parts.transformer.glob(TRANSFORMER_CONFIGS))), {})
     if ignored := [key for key in DECIDES if config.get(key) not in (*NOTHING_ELSE, None)]:
@@ -166,7 +166,7 @@ def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
     config = read_json(place / "config.json")
     weights = config.get("weights")
     pooling = replace(parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights))
-    return _with_mode(replace(parts, pooling=pooling), config.get("mode", "wk"), place)
+    return _with_mode(replace(parts, pooling=pooling), config["mode"], place)
 
 
 def _with_mode(parts: Modules, mode: str, place: Path) -> Modules:
@@ -184,7 +184,6 @@ READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
     "WordWeights": _read_word_weights,
     "Pooling": _read_pooling,
     "RegisteredPooling": _read_registered_pooling,
-    "WKPooling": _read_registered_pooling,
     "Dropout": lambda place, parts: parts,  # it does nothing outside training
 }
 
