@@ -24,7 +24,7 @@ from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import inside, read_json, rust_writes
 from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
@@ -76,15 +76,11 @@ def read_modules(folder: Path) -> Modules:
     """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer."""
     if not (folder / MODULES).exists():
         return Modules(folder)
-    try:
+    kinds = AttributeError, KeyError, RuntimeError, TypeError, ValueError
+    with telling(kinds, f"model {folder}: its sentence-transformers files can't be understood"):
         for changed in require_plugins(read_json(folder / PLUGINS, missing_ok=True), f"encoder {folder}"):
             logger.warning("encoder %s: the plugin %s has changed since it was saved", folder, changed)
         return _read(folder)
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InputError(f"model {folder}: its sentence-transformers files can't be understood ({reason})") from error
 
 
 def _read(folder: Path) -> Modules:
