@@ -54,7 +54,8 @@ def telling(kinds: type[Exception] | tuple[type[Exception], ...], problem: str, 
     except InputError:
         raise
     except kinds as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reason = getattr(error, "strerror", None) or (repr(error) if isinstance(error, KeyError) else str(error))
+        reason = reason or type(error).__name__
         raise InputError(f"{problem} ({' '.join(reason.split())[:300]}){advice}") from error
 
 

@@ -131,12 +131,10 @@ def write_text(path: Path, text: str) -> None:
 
 def read_json(path: Path, missing_ok: bool = False) -> Any:
     """Reads a JSON file; a missing file gives {} if `missing_ok`."""
-    try:
+    if missing_ok and not path.exists():
+        return {}
+    with telling((OSError, ValueError, RecursionError), f"{path}: it can't be read as JSON"):
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # of lists that are nested thousands of times
-        if missing_ok and isinstance(error, FileNotFoundError):
-            return {}
-        raise InputError(f"{path}: it can't be read as JSON ({error})") from error
 
 
 def file_sha256(path: Path) -> str:
@@ -216,13 +214,9 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
     is_path = Path(name).suffix == TOML
     if not is_path and str(name) not in packaged:
         raise InputError(f"{unknown(kind, str(name), packaged)}; or a file whose name ends in {TOML}")
-    try:
+    with telling((OSError, ValueError, RecursionError), f"{kind} {name}: it can't be read as TOML"):
         with (Path(name) if is_path else packaged[str(name)]).open("rb") as file:
             content = file.read(LARGEST_TOML + 1)
         if len(content) > LARGEST_TOML:
             raise ValueError(f"more than {LARGEST_TOML:,} bytes, the limit")
         return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, RecursionError) as error:  # of tables that are nested thousands of times
-        raise InputError(f"{kind} {name}: not TOML: {error}") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{kind} {name}: it can't be read ({error})") from error

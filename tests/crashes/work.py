@@ -16,7 +16,7 @@ import tomli_w
 import isotune
 from isotune.files import write_text
 from isotune.lab.studies import run_study
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.page import Results
 from isotune.methods import self_guided
 from isotune.report.stages import read_records
 from isotune.training import run as training_run

@@ -11,8 +11,8 @@ import pytest
 from isotune.data import DATASETS, Sentence, read
 from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.studies import paper_names, read_study, run_study
+from isotune.lab.studies.page import Results
 from isotune.lab.studies.plan import needs
-from isotune.lab.studies.results import Results
 from tests.hub.model_files import with_safetensors
 from tests.hub.sentences import scored
 from tests.hub.server import LocalHub

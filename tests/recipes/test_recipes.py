@@ -115,7 +115,7 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stages = [", "not TOML"),
+        ("stages = [", "can't be read as TOML"),
         ("data = ['x']", "stages: Field required"),
         ("stages = []", "stages: a recipe has at least one stage"),
         ("stages = [3]", "a stage is a table"),

@@ -254,7 +254,7 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
     [
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
         ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not a record of a run: {.loss.: 1}"),
-        ("recipe.toml", "stages = [", "recipe.toml: not TOML"),
+        ("recipe.toml", "stages = [", "recipe.toml: it can't be read as TOML"),
         ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),
     ],
 )

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 
-from isotune.errors import InputError
+from isotune.errors import telling
 from isotune.files import make_folder
 
 LONGEST_WRITE = 60  # seconds for another process to finish writing its batch
@@ -83,13 +83,12 @@ def _read(cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str
 
 @contextmanager
 def _errors(path: Path | None) -> Iterator[None]:
-    try:
+    damage = sqlite3.Error, UnicodeDecodeError  # the latter of a damaged name of a table
+    with (
+        telling(damage, f"{path}: the cache of derived texts is damaged", "; remove it to make them again"),
+        telling((sqlite3.OperationalError, OSError), f"{path}: the cache of derived texts can't be used"),
+    ):
         yield
-    except (sqlite3.OperationalError, OSError) as error:  # locked, full, not writable
-        raise InputError(f"{path}: the cache of derived texts can't be used ({error})") from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged name of a table
-        message = f"the cache of derived texts is damaged ({error}); remove it to make them again"
-        raise InputError(f"{path}: {message}") from error
 
 
 def _checksum(key: bytes, derived: str) -> int:

@@ -14,7 +14,7 @@ from isotune.data.derived import RowQuery
 from isotune.data.hub import HUB, HubSource, ask_commit, fetch_folder, hub_errors
 from isotune.data.published import fetch_web, web_address
 from isotune.data.rows import Sentence
-from isotune.errors import InputError
+from isotune.errors import InputError, require_extra
 from isotune.files import make_folder, remove, written
 
 
@@ -23,7 +23,8 @@ def fetch(names: Iterable[str]) -> Iterator[str]:
     for place in dict.fromkeys([place for name in names for place in _places(name)]):
         yield str(place)
         if isinstance(place, HubSource):
-            with hub_errors(place):
+            require_extra("hub", "datasets")
+            with hub_errors(str(place), f"datasets/{place.repository}"):
                 _fetch_hub(place)
         else:
             fetch_web(place)

@@ -58,12 +58,14 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     """
     from huggingface_hub import constants, hf_hub_download
 
+    require_extra("hub", "datasets")
     fetched = find_fetched(source) if fetched_first or constants.HF_HUB_OFFLINE else None
-    with hub_errors(source, split):
+    place, page = f"{source}:{split}".rstrip(":"), f"datasets/{source.repository}"
+    with hub_errors(place, page):
         commit = fetched or ask_commit(source)
 
     def records() -> Records:
-        with hub_errors(source, split):
+        with hub_errors(place, page):
             if source.file:
                 path = Path(hf_hub_download(source.repository, source.file, repo_type="dataset", revision=commit))
                 if layout:
@@ -88,29 +90,29 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
 
 
 @contextmanager
-def hub_errors(source: HubSource, split: str = "") -> Iterator[None]:
-    """Turns what the libraries raise about a source, or that `datasets` is missing, into an InputError of one line."""
-    require_extra("hub", "datasets")
-    from datasets.exceptions import DatasetNotFoundError
-    from huggingface_hub import errors
+def hub_errors(name: str, path: str, kind: str = "dataset", advice: str = "") -> Iterator[None]:
+    """Turns what the libraries raise about a repository into an InputError of one line; `path` is that of its page."""
+    from huggingface_hub import constants, errors
 
-    page = f"https://huggingface.co/datasets/{source.repository}"
+    page, login = f"{constants.ENDPOINT}/{path}", "log in with 'hf auth login'"
     try:
         yield
     except InputError:
         raise
-    except (errors.GatedRepoError, DatasetNotFoundError) as error:  # `datasets` says "not found" of a gated one, too
-        raise InputError(f"{source}: it is gated: ask for access on {page}, then use 'hf auth login'") from error
-    except errors.RepositoryNotFoundError as error:
-        raise InputError(
-            f"{source}: no such dataset on the Hugging Face hub; log in with 'hf auth login' if it is private"
-        ) from error
-    except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
-        raise InputError(f"{source}: the repository has no such revision or file; see {page}/tree/main") from error
     except Exception as error:  # libraries below raise errors of many classes
         reason = " ".join(str(error).splitlines()[:2]) or type(error).__name__
-        place = f"{source}:{split}".rstrip(":")
-        raise InputError(f"{place}: can't be read from the Hugging Face hub ({reason})") from error
+        match error:
+            case errors.HFValidationError():
+                problem = "this can't be a name on the Hugging Face hub, such as google-bert/bert-base-uncased"
+            case errors.RevisionNotFoundError() | errors.RemoteEntryNotFoundError():
+                problem = f"the repository has no such revision or file; see {page}/tree/main"
+            case _ if isinstance(error, errors.GatedRepoError) or "is a gated dataset" in reason:
+                problem = f"it is gated: ask for access on {page}, then {login}"
+            case errors.RepositoryNotFoundError():
+                problem = f"no such {kind} on the Hugging Face hub; {login} if it is private"
+            case _:
+                problem = f"can't be read from the Hugging Face hub ({reason})"
+        raise InputError(f"{name}: {problem}{advice}") from error
 
 
 def ask_commit(source: HubSource) -> str:

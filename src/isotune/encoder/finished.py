@@ -3,8 +3,7 @@
 All this happens before the model is loaded. Loads no torch.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
@@ -35,31 +34,12 @@ def model_folder(model: str | Path) -> Path | None:
     return path
 
 
-@contextmanager
-def model_errors(model: str | Path) -> Iterator[None]:
+def model_errors(model: str) -> AbstractContextManager[None]:
     """Turns the hub's errors about a model into an InputError of one line."""
-    from huggingface_hub import constants
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from isotune.data.hub import hub_errors  # here, because the help of isotune train asks about models here only
 
-    try:
-        yield
-    except GatedRepoError as error:
-        raise InputError(
-            f"model {model}: it is gated, and you have no access; ask for it at {constants.ENDPOINT}/{model}, and then "
-            "log in with `hf auth login` or set HF_TOKEN"
-        ) from error
-    except HFValidationError as error:
-        raise InputError(
-            f"model {model}: there is no such folder; nor can it be a name on the Hugging Face hub, such as "
-            "google-bert/bert-base-uncased"
-        ) from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        hint = "" if "/" in str(model) else f"write its owner too: sentence-transformers/{model} or another; "
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(
-            f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "
-            f"{hint}give a local folder, or a hub name while online"
-        ) from error
+    hint = "" if "/" in model else f"; write its owner too: sentence-transformers/{model} or another"
+    return hub_errors(f"model {model}: there is no such folder", model, "model", hint)
 
 
 def fetched_model(model: str) -> Path | None:
@@ -79,7 +59,7 @@ def hub_files(model: str) -> list[str] | Path:
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
-    from isotune.data.hub import WAIT  # here, because the help of isotune train asks about models on this machine only
+    from isotune.data.hub import WAIT  # here, as in `model_errors`
 
     try:
         return [file.rfilename for file in huggingface_hub.model_info(model, timeout=WAIT).siblings or ()]

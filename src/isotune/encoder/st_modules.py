@@ -1,8 +1,8 @@
 """isotune's head and poolings as modules of sentence-transformers, which imports them by their names in modules.json.
 
-So the names `Flow`, `WKPooling` and `RegisteredPooling` can't change: saved encoders have them. sentence-transformers
-wants permission to import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that library,
-a module is any `nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
+So the names `Flow` and `RegisteredPooling` can't change: saved encoders have them. sentence-transformers wants
+permission to import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that library, a
+module is any `nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
 """
 
 from pathlib import Path
@@ -45,7 +45,7 @@ class RegisteredPooling(nn.Module):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.config = config
-        self.pooling = Pooling(config.get("mode", "wk"), tuple(config["layers"]), config.get("weights"))
+        self.pooling = Pooling(config["mode"], tuple(config["layers"]), config.get("weights"))
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Adds the sentence vector [N, d], made of the tokens' states, to the features."""
@@ -62,6 +62,3 @@ class RegisteredPooling(nn.Module):
     def load(cls, input_path: str) -> Self:
         """Reads a folder that `save` has written."""
         return cls(read_json(Path(input_path, "config.json")))
-
-
-WKPooling = RegisteredPooling  # the name in encoders with pooling wk that are older

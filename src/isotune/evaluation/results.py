@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self, TypeAlias, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import InputError, invalid, unknown
+from isotune.errors import InputError, invalid, telling, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -38,9 +38,8 @@ class Result(BaseModel):
     def read(cls, path: Path) -> Self:
         """Reads a result's file of JSON; raises `InputError` if the file is missing or damaged."""
         try:
-            return cls.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise InputError(f"{path}: it can't be read ({error.strerror})") from error
+            with telling(OSError, f"{path}: it can't be read"):
+                return cls.model_validate_json(path.read_bytes())
         except ValidationError as error:
             raise InputError(f"{invalid(str(path), error)}; the command that wrote this file makes it again") from error
 

@@ -59,11 +59,10 @@ def resampled(
             return {task.name: resampled_correlations(task.pairs, values, aggregation, metric, seed=seed)}
         case RetrievalTask():
             return dict(zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True))
-        case ClassificationTask():
-            right = values[:, 0] == values[:, 1]
-            f1 = resampled_macro_f1(values, seed)
-            return {task.name: resampled_means(right, seed), f"{task.name}-macro-f1": f1}
-    return {task.name: resampled_means(values, seed)}
+        case TransferTask():
+            accuracy = resampled_means(values[:, 0] == values[:, 1], seed)
+            more = {f"{task.name}-macro-f1": resampled_macro_f1(values, seed)} if task.macro_f1 else {}
+            return {task.name: accuracy, **more}
 
 
 class NamedTask(NamedTuple):

@@ -1,4 +1,7 @@
-"""Transfer tasks: how well a classifier does on frozen sentence vectors (SentEval, Conneau and Kiela 2018)."""
+"""Transfer tasks: how well a classifier does on frozen sentence vectors (SentEval, Conneau and Kiela 2018).
+
+A classification of the user's is one with the part train alone, scored by macro F1 too.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,15 @@ class TransferTask:
     parts: Mapping[str, tuple[Sequence[Sequence[str]], Integers]]
     f1: bool = False  # whether F1 is reported too
 
+    macro_f1 = False  # whether macro F1 is
+
     def with_seed(self, seed: int) -> TransferTask:
         """The task with another seed of SentEval's classifier; the same task if it has another classifier."""
         classifier = self.classifier
         return replace(self, classifier=replace(classifier, seed=seed)) if isinstance(classifier, SentEval) else self
 
     def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
-        """Trains the classifier on the encoder's vectors; the values say which of the N rows it gets right, [N]."""
+        """Trains the classifier on the encoder's vectors; the values are the true and the predicted classes, [N, 2]."""
         columns = [column for texts, _ in self.parts.values() for column in texts]
         vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
@@ -54,10 +59,11 @@ class TransferTask:
             rows=len(targets),
             accuracy=measure("accuracy", targets, result.predictions),
             f1=measure("f1", targets, result.predictions) if self.f1 else None,
+            macro_f1=measure("macro_f1", targets, result.predictions) if self.macro_f1 else None,
             dev_accuracy=result.dev_accuracy,
             regularisation=result.regularisation,
         )
-        return scored, (targets == result.predictions).astype(np.float64)
+        return scored, np.stack([targets, result.predictions], 1).astype(np.float64)
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:
@@ -79,40 +85,18 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
     return TransferTask(name, classifier, parts, f1=kind is LabelledPair)
 
 
-@dataclass(frozen=True, eq=False)
-class ClassificationTask:
+class ClassificationTask(TransferTask):
     """Texts with labels of the user: does a logistic regression on their vectors find the labels of other texts?"""
 
-    name: str  # that the user gives, such as "classification:reviews.csv,text,stars"
-    texts: Sequence[str]  # N texts
-    numbers: Integers  # [N] their labels' numbers, from 0
-
+    macro_f1 = True
     measure = "accuracy"  # what the task's score is
     unit = "texts"  # what its rows are
 
     @property
     def pairs(self) -> ScoredPairs:
         """Each text as a pair with itself, so that the overlap with the training text can be counted."""
-        texts = list(self.texts)
-        return ScoredPairs(self.name, "", texts, texts, self.numbers.astype(np.float64), [self.name] * len(texts))
-
-    def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
-        """Predicts each text's label by folds; the values are the true and the predicted class numbers, [N, 2]."""
-        vectors = to_float64_device(sentence_vectors(encoder.encode, self.texts, self.name), encoder)
-        classifier = Logistic()
-        result = classifier({"train": (vectors, self.numbers)})
-        scored = TransferResult(
-            name=self.name,
-            classifier=classifier.title,
-            protocol=result.protocol,
-            rows=len(self.texts),
-            accuracy=measure("accuracy", self.numbers, result.predictions),
-            f1=None,
-            macro_f1=measure("macro_f1", self.numbers, result.predictions),
-            dev_accuracy=None,
-            regularisation=result.regularisation,
-        )
-        return scored, np.stack([self.numbers, result.predictions], 1).astype(np.float64)
+        ((texts,), numbers) = self.parts["train"]
+        return ScoredPairs(self.name, "", [*texts], [*texts], numbers.astype(np.float64), [self.name] * len(texts))
 
 
 def load_classification(name: str, source: Source) -> ClassificationTask:
@@ -126,7 +110,7 @@ def load_classification(name: str, source: Source) -> ClassificationTask:
             f"{name}: {len(classes):,} different labels for {len(labels):,} texts, none for {FOLDS} of them; "
             f"the {FOLDS} folds of the evaluation need more texts of a label"
         )
-    return ClassificationTask(name, texts, numbers)
+    return ClassificationTask(name, Logistic(), {"train": ([texts], numbers)})
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:

@@ -15,7 +15,7 @@ from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
@@ -154,10 +154,9 @@ class Corpora:
         path = self.run.folder / "data.json"
         entry = {"sources": list(sources), **asdict(fingerprint)}
         known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
-        try:
+        shape = AttributeError, LookupError, TypeError  # of JSON of another shape
+        with telling(shape, f"{path}: it is damaged", "; start again in another folder"):
             before = {key: known.get(title, entry)[key] for key in entry}
-        except (AttributeError, LookupError, TypeError) as error:  # JSON of another shape
-            raise InputError(f"{path}: it is damaged ({error!r}); start again in another folder") from error
         if changed := [f"{key}: {value}, now {entry[key]}" for key, value in before.items() if value != entry[key]]:
             raise InputError(
                 f"{self.run.folder}: the data has changed since the run was started ({changed[0]}), so the run can't "

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from isotune.data.draws import derive_seed
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, UselessVectors
+from isotune.errors import InputError, UselessVectors, telling
 from isotune.methods.method import ROWS, Batch, Feed
 from isotune.recipes import TrainingOptions
 from isotune.training.workers import Workers
@@ -54,14 +54,10 @@ class Corpus:
         with TemporaryFile(dir=folder) as file:
             shape = len(lengths), encoder.backbone.dimension
             size = 4 * math.prod(shape)
-            try:
+            advice = "; free some space, then --resume continues from the last checkpoint"
+            with telling(OSError, f"{folder}: the vectors of the text need {size:,} bytes here", advice):
                 if hasattr(os, "posix_fallocate"):  # macOS lacks this call: there a full disk ends in a crash
                     os.posix_fallocate(file.fileno(), 0, size)
-            except OSError as error:
-                raise InputError(
-                    f"{folder}: the vectors of the text need {size:,} bytes here ({error.strerror}); free some space, "
-                    "then --resume continues from the last checkpoint"
-                ) from error
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
             count = workers.processes * workers.threads  # processes have equally many threads
             batches = encoder.batches(lengths, count)

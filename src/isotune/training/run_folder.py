@@ -32,7 +32,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import (
     CHECKSUMS,
     checksum_of,
@@ -119,19 +119,15 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     """The tensors of a file and its header."""
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = json.loads((file.metadata() or {}).get("isotune", "{}"))
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    advice = ": it was cut short or changed after it was written; start the run again in another folder"
+    damage = SafetensorError, OSError, ValueError, AttributeError
+    with telling(damage, f"{path}: this checkpoint is damaged", advice), safe_open(path, "pt") as file:
+        metadata = json.loads((file.metadata() or {}).get("isotune", "{}"))
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
         header = metadata.get("header")
         if metadata.get("crc32") != _checksum(tensors, header):
             raise ValueError("its checksum is wrong, or another version of isotune wrote it")
         return tensors, header
-    except (SafetensorError, OSError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: this checkpoint is damaged ({error}): it was cut short or changed after it was written; start "
-            "the run again in another folder"
-        ) from error
 
 
 def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -> str:
@@ -273,10 +269,8 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
     if not path.exists():
         return {}, Progress()
     tensors, header = load_tensors(path)
-    try:
+    with telling(TypeError, f"{path}: another version of isotune wrote it", "; start again in another folder"):
         return tensors, Progress(**header)
-    except TypeError as error:
-        raise InputError(f"{path}: another version of isotune wrote it; start again in another folder") from error
 
 
 def remove_former_best(folder: Path, *named: str) -> None:

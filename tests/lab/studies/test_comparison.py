@@ -13,8 +13,7 @@ from isotune.evaluation.results import Aggregation
 from isotune.lab.studies import Published, Study
 from isotune.lab.studies.comparison import Comparison, PairedTest, compare, holm, paired_test
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.page import write_page
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.page import Results, write_page
 from tests.report.conftest import Page
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())

@@ -9,7 +9,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.page import Results
 from isotune.lab.studies.run_study import run_study
 from tests.conftest import until
 

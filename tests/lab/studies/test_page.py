@@ -14,9 +14,8 @@ from isotune.lab.studies import Study
 from isotune.lab.studies.comparison import compare
 from isotune.lab.studies.figures import draw
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.page import write_page
+from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import plan_runs
-from isotune.lab.studies.results import Results
 from tests.report.conftest import Page
 
 STUDY = Study.from_table(

@@ -9,9 +9,8 @@ import pytest
 from isotune.data import DATASETS
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.page import write_paper_page
+from isotune.lab.studies.page import Results, write_paper_page
 from isotune.lab.studies.plan import changed_study, departures, needs, plan_runs
-from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import run_study
 
 

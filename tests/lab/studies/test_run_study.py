@@ -14,7 +14,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies.job import RESULT, VALUES, Job, make
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.page import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
 Write = Callable[[dict[str, Any]], Path]

@@ -92,15 +92,6 @@ def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, te
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
 
 
-def test_a_folder_with_its_settings_at_the_old_place_is_continued(encode: Encode) -> None:
-    encode("text/[01].tsv")
-    Path("out/.encoding").mkdir()
-    Path("out/_manifest.json").rename("out/.encoding/settings.json")
-    assert encode().made == COUNT - 2
-    with pytest.raises(InputError, match="made with normalize False, not True"):
-        encode(normalize=True)
-
-
 @pytest.mark.parametrize("count", [1, 2, 4, 9])
 def test_shards_make_every_part_once(encode: Encode, count: int) -> None:
     outcomes = [encode(shard=f"{number}/{count}") for number in range(1, count + 1)]

@@ -24,7 +24,7 @@ from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
-from isotune.errors import InputError
+from isotune.errors import InputError, telling
 from isotune.files import inside, read_json, rust_writes
 from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
@@ -76,15 +76,11 @@ def read_modules(folder: Path) -> Modules:
     """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer."""
     if not (folder / MODULES).exists():
         return Modules(folder)
-    try:
+    kinds = AttributeError, KeyError, RuntimeError, TypeError, ValueError
+    with telling(kinds, f"model {folder}: its sentence-transformers files can't be understood"):
         for changed in require_plugins(read_json(folder / PLUGINS, missing_ok=True), f"encoder {folder}"):
             logger.warning("encoder %s: the plugin %s has changed since it was saved", folder, changed)
         return _read(folder)
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InputError(f"model {folder}: its sentence-transformers files can't be understood ({reason})") from error
 
 
 def _read(folder: Path) -> Modules:
@@ -116,7 +112,7 @@ def _read(folder: Path) -> Modules:
         else:
             known = ", ".join([*READERS, *HEADS])
             raise InputError(f"model {folder}: a module {module['type']}; supported are sentence-transformers' {known}")
-    if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
+    if not {"Pooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     config: dict[str, Any] = next(map(read_json, sorted(parts.transformer.glob(TRANSFORMER_CONFIGS))), {})
     if ignored := [key for key in DECIDES if config.get(key) not in (*NOTHING_ELSE, None)]:
@@ -166,7 +162,7 @@ def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
     config = read_json(place / "config.json")
     weights = config.get("weights")
     pooling = replace(parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights))
-    return _with_mode(replace(parts, pooling=pooling), config.get("mode", "wk"), place)
+    return _with_mode(replace(parts, pooling=pooling), config["mode"], place)
 
 
 def _with_mode(parts: Modules, mode: str, place: Path) -> Modules:
@@ -184,7 +180,6 @@ READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
     "WordWeights": _read_word_weights,
     "Pooling": _read_pooling,
     "RegisteredPooling": _read_registered_pooling,
-    "WKPooling": _read_registered_pooling,
     "Dropout": lambda place, parts: parts,  # it does nothing outside training
 }
 

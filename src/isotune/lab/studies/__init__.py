@@ -5,9 +5,9 @@
 | what a study file may say | `study.py` |
 | the runs of a study, what they need, and the key of each | `plan.py`, `run_key.py` |
 | one run, made by a process | `job.py` |
-| the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
+| the lines of its table | `lines.py`, `wording.py` |
 | which differences are real | `comparison.py` |
-| figures and page | `figures.py`, `page.py` |
+| figures, results on disk and page | `figures.py`, `page.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
 
 The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of what the papers

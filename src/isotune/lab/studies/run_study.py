@@ -34,9 +34,8 @@ from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
 from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, Processes, RayRuns, load_untrained
 from isotune.lab.studies.lines import MadeRun, table_lines
-from isotune.lab.studies.page import write_page
+from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
-from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_key import run_keys
 from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits

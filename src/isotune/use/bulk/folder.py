@@ -34,7 +34,6 @@ from isotune.use.bulk.vector_file import Source, encode_file
 
 MANIFEST = "_manifest.json"
 CLOCK = 10_000_000  # nanoseconds by which file systems round times
-OLD_SETTINGS = ".encoding/settings.json"  # where folders have their settings whose manifest came last
 
 
 class Part(NamedTuple):
@@ -172,8 +171,7 @@ class VectorFolder:
             **self.options,
             "ids": self.ids or None,
         }
-        name, old, manifest = self.place.name, self.place.below(OLD_SETTINGS), self.place.below(MANIFEST)
-        manifest = old if old.files() else manifest
+        name, manifest = self.place.name, self.place.below(MANIFEST)
         if not manifest.files():
             if any(file[:1] not in (".", "_") for file in self.place.files()):
                 raise InputError(f"{name}: it has files that isotune encode did not make; name a new folder")
@@ -202,11 +200,10 @@ class VectorFolder:
             text = inside[0].source.name
             raise InputError(f"{text}: it is in {self.place.name}, the folder of the vectors; name sources without it")
         times = self.place.files()
-        newer = OLD_SETTINGS in times or not self.place.is_local  # files of vectors are only newer than their text
 
         def is_done(part: Part) -> bool:
-            made = times.get(part.name)
-            return made is not None and (abs(made - part.time) < CLOCK or (newer and made > part.time))
+            later = times.get(part.name, part.time - CLOCK) - part.time
+            return abs(later) < CLOCK or (later > 0 and not self.place.is_local)  # objects are newer than their text
 
         return [part for part in parts if not is_done(part)]
 
