@@ -85,8 +85,8 @@ def with_hard_negatives(temperature: float) -> tuple[Loss, Loss]:
     groups = torch.tensor([[2 * row, 2 * row + 1] for row in range(7)] + [[20 + row] * 2 for row in range(7)])
     groups[8] = 1
     return (
-        lambda a, b, c: nt_xent(a, b, temperature, groups, c),
-        lambda a, b, c: losses.nt_xent_of_groups(a, b, [set(row) for row in groups.tolist()], temperature, c),
+        lambda a, b, c: info_nce(a, b, temperature, c, groups),
+        lambda a, b, c: losses.info_nce_of_groups(a, b, [set(row) for row in groups.tolist()], temperature, c),
     )
 
 

@@ -34,12 +34,10 @@ def nt_xent(first: Vectors, second: Vectors, temperature: float) -> Tensor:
     )
 
 
-def nt_xent_of_groups(
-    first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float, negatives: Vectors = ()
-) -> Tensor:
-    """NT-Xent, where rows with a group in common are no negatives of each other; the last groups are of negatives."""
-    n, candidates = len(first), [*first, *second, *negatives]
-    of = [*groups[:n], *groups]
+def nt_xent_of_groups(first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float) -> Tensor:
+    """NT-Xent, where rows with a group in common are no negatives of each other."""
+    n, candidates = len(first), [*first, *second]
+    of = [*groups, *groups]
     return mean(
         share(
             candidates[i],
@@ -63,6 +61,17 @@ def info_nce(queries: Vectors, keys: Vectors, temperature: float, negatives: Vec
     """SimCSE, equation 1, averaged over the batch, or 5, with hard negatives; the self-guided paper's L^opt2."""
     n = range(len(queries))
     return mean(share(queries[i], keys[i], [keys[j] for j in n if j != i] + [*negatives], temperature) for i in n)
+
+
+def info_nce_of_groups(
+    queries: Vectors, keys: Vectors, groups: Sequence[set[int]], temperature: float, negatives: Vectors
+) -> Tensor:
+    """InfoNCE (E5, section 3.2), where keys and negatives with a group of the query's row are none of its negatives."""
+    candidates = list(zip([*keys, *negatives], groups, strict=True))
+    return mean(
+        share(query, key, [c for c, own in candidates if not own & of_row], temperature)
+        for query, key, of_row in zip(queries, keys, groups, strict=False)
+    )
 
 
 def self_guided_opt3(c: Tensor, h: Tensor, temperature: float) -> Tensor:

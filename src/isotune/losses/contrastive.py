@@ -2,9 +2,9 @@
 
 | loss | queries | candidates of a query |
 |---|---|---|
-| `nt_xent` | all 2N views | the other 2N - 1 views, and hard negatives |
+| `nt_xent` | all 2N views | the other 2N - 1 views |
 | `mirror_info_nce` | the N first views | all second views, and the other first views |
-| `info_nce` | the N first views | all second views |
+| `info_nce` | the N first views | all second views, and hard negatives |
 | `self_guided_opt3` | the N sentences | one of the sentence's views, and all views of the other sentences |
 | `ranking_divergence` | the N sentences | the N - 1 other sentences |
 
@@ -15,27 +15,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax, logsigmoid, normalize
 
-from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_queries
+from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_queries, without_shared
 
 
 @in_float32
-def nt_xent(
-    first: Tensor, second: Tensor, temperature: float, groups: Tensor | None = None, negatives: Tensor | None = None
-) -> Tensor:
+def nt_xent(first: Tensor, second: Tensor, temperature: float, groups: Tensor | None = None) -> Tensor:
     """The mean over all views of -log softmax of the similarity with the other view of the sentence (NT-Xent).
 
     `first` and `second` are [N, d], two views of N sentences in the same order. The loss is log(2N - 1) if all vectors
     are equal. ConSERT, section 3.1, equation 1 (after SimCLR), and L^base of the self-guided paper. ConSERT's code adds
     the means of the two directions; the text averages over all 2N views, which is half of that. This is the text's.
-    All views have the hard `negatives`, [M, d], as further candidates. Sentences that share one of their `groups`,
-    [N + M, G] int64, are not compared: neither is a negative of the other.
+    Sentences that share one of their `groups`, [N, G] int64, are not compared: neither is a negative of the other.
     """
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
     numbers = torch.arange(len(views), device=views.device)  # [2N]
     other_views = numbers.roll(len(first))  # [2N]
-    of_all = None if groups is None else torch.cat([groups[: len(first)], groups])  # [2N + M, G]
-    candidates = views if negatives is None else torch.cat([views, normalize(negatives, dim=-1)])  # [2N + M, d]
-    return contrastive_loss(views, candidates, temperature, positive=other_views, itself=numbers, groups=of_all)
+    of_all = None if groups is None else torch.cat([groups, groups])  # [2N, G]
+    return contrastive_loss(views, views, temperature, positive=other_views, itself=numbers, groups=of_all)
 
 
 @in_float32
@@ -52,16 +48,25 @@ def mirror_info_nce(clean: Tensor, masked: Tensor, temperature: float) -> Tensor
 
 
 @in_float32
-def info_nce(queries: Tensor, keys: Tensor, temperature: float, hard_negatives: Tensor | None = None) -> Tensor:
+def info_nce(
+    queries: Tensor,
+    keys: Tensor,
+    temperature: float,
+    hard_negatives: Tensor | None = None,
+    groups: Tensor | None = None,
+) -> Tensor:
     """The mean over queries of -log softmax of the similarity with the query's key.
 
     Key i [N, d] and hard negative i [N, d] belong to query i [N, d]; every query has the hard negatives of all queries
     (SimCSE, equation 5). If all vectors are equal, the loss is log N, or log 2N with hard negatives. SimCSE, equation
-    1; small-BERT, equation 1; L^opt2 of the self-guided paper, whose code lacks a negative.
+    1; small-BERT, equation 1; L^opt2 of the self-guided paper, whose code lacks a negative; E5, section 3.2. A key or
+    hard negative that shares one of its `groups`, [N or 2N, G] int64, with the query's key is no negative.
     """
     candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N or 2N], [B]
+        if groups is not None:
+            logits = without_shared(logits, groups, numbers, numbers)
         return cross_entropy(logits, numbers, reduction="sum")
 
     return mean_over_queries(loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature)

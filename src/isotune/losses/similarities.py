@@ -55,12 +55,19 @@ def contrastive_loss(
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, K], [B]
         others = logits.scatter(1, itself[numbers][:, None], -torch.inf)  # [B, K]
         if groups is not None:
-            own = groups[itself[numbers]]  # [B, G]
-            shared = (own[:, None, :, None] == groups[:, None, :]).flatten(2).any(2)  # [B, K]
-            others = others.masked_fill(shared.scatter(1, positive[numbers][:, None], False), -torch.inf)
+            others = without_shared(others, groups, itself[numbers], positive[numbers])
         return cross_entropy(others, positive[numbers], reduction="sum")
 
     return mean_over_queries(loss, queries, candidates, temperature)
+
+
+def without_shared(logits: Tensor, groups: Tensor, own: Tensor, positive: Tensor) -> Tensor:
+    """Logits [B, K] without the candidates that share one of their groups [K, G] with the query, but for its positive.
+
+    `own` and `positive`, [B], are the numbers of a candidate that has the query's groups, and of the positive.
+    """
+    shared = (groups[own][:, None, :, None] == groups[:, None, :]).flatten(2).any(2)  # [B, K]
+    return logits.masked_fill(shared.scatter(1, positive[:, None], False), -torch.inf)
 
 
 def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float) -> Tensor:

@@ -1,12 +1,12 @@
 """Texts that belong together: a title and its body, a question and its answer, neighbours or passages of one text.
 
-Both texts of a row go through the encoder, and NT-Xent compares them: each text has to find the other text of its row
-among all texts of the batch. Titles and bodies are positives in E5 (Wang et al. 2022, section 3.1), sentences that
-follow one another in Quick-Thoughts (Logeswaran and Lee 2018, section 3), and passages of a text, drawn anew in each
-step, in González-Márquez, Berens and Kobak (2026).
+Both texts of a row go through the encoder. Of a question and its answer, the first has to find the second among the
+second texts of the batch (InfoNCE), as in E5 (Wang et al. 2022, section 3.2). Texts of equal roles have to find each
+other among all texts of the batch (NT-Xent): sentences that follow one another (Quick-Thoughts, Logeswaran and Lee
+2018, section 3), and passages of a text, drawn anew in each step (González-Márquez, Berens and Kobak 2026).
 
 A batch may hold texts that belong together though they are in different rows: false negatives, which the loss would
-push apart. Two rows are not compared, in either direction, if
+push apart. Two rows are not compared if
 
 - they have a text in common, such as a title with two bodies, or a body that was posted twice (letters and digits are
   compared), or
@@ -15,8 +15,8 @@ push apart. Two rows are not compared, in either direction, if
 sentence-transformers keeps such copies out of a batch (its `NoDuplicatesBatchSampler`). Leaving them out of the
 denominator instead needs no other order of the rows. Texts that mean the same in other words stay negatives.
 
-A row may have a third text, which does not belong to the others. All texts of the batch that share none with its row
-have to find their counterparts among these hard negatives too.
+A row may have a third text, which does not belong to the others. All first texts of the batch whose rows share no text
+with that row have to find their counterparts among these hard negatives too.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from isotune.data.rows import NeighbourPair, Pair, Row, Sentence, Triplet, norma
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.losses import nt_xent
+from isotune.losses import info_nce, nt_xent
 from isotune.methods.method import Batch, Method
 from isotune.methods.options import NeighboursOptions, PairsOptions
 from isotune.views.crops import two_passages
@@ -56,20 +56,26 @@ class Pairs(Method):
         return Tokenized([encoder.prompted(role).tokenize(texts, max_length) for role, texts in both])
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """NT-Xent between the texts, without false negatives."""
+        """InfoNCE: each first text has to find its second text, without false negatives."""
         first, second, *negatives = encoded
+        hard = negatives[0] if negatives else None
         of_rows = groups(batch).to(first.device)
-        return {"nt_xent": nt_xent(first, second, self.options.temperature, of_rows, *negatives)}
+        return {"info_nce": info_nce(first, second, self.options.temperature, hard, of_rows)}
 
 
 class Neighbours(Pairs):
     """Two sentences that stand one after the other; rows of one paragraph are not compared either."""
 
-    rows = NeighbourPair
-    roles = ("document", "document")
+    rows: type[Row] = NeighbourPair
+    roles: Sequence[str] = ("document", "document")
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """NT-Xent between the texts, which have equal roles, without false negatives."""
+        first, second = encoded
+        return {"nt_xent": nt_xent(first, second, self.options.temperature, groups(batch).to(first.device))}
 
 
-class Crops(Pairs):
+class Crops(Neighbours):
     """Two passages of each text; copies of a text are not compared."""
 
     rows = Sentence

@@ -121,7 +121,7 @@ def test_a_damaged_manifest_is_named(encode: Encode) -> None:
 def test_a_bad_part_is_named_and_the_others_are_encoded(encode: Encode, text_files: list[Path]) -> None:
     good = text_files[2].read_text()
     text_files[2].write_bytes(b"id\tsentence\n7\tcaf\xe9\n")
-    with pytest.raises(InputError, match=r"text/2.tsv:2: .* is not UTF-8 \(1 of 6 parts can't be encoded"):
+    with pytest.raises(InputError, match=r"text/2.tsv:2: .* is not UTF-8.* \(1 of 6 parts can't be encoded"):
         encode()
     assert len(visible_files(Path("out"))) == COUNT - 1
     text_files[2].write_text(good)
