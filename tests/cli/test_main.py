@@ -147,7 +147,7 @@ def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: li
     assert message in refused(*words)
 
 
-@pytest.mark.parametrize("command", COMMANDS.keys() - LISTING)
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - LISTING))
 def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
     refused(command)
 
