@@ -48,7 +48,13 @@ def set_evaluation(
     ("after", "low", "high", "own", "words"),
     [
         (0.50, 0.02, 0.18, True, "Use the new encoder: the gain is more than chance. stsb 40.00 -&gt; 50.00 (+2"),
-        (0.41, -0.02, 0.04, True, "Nobody can tell which encoder is better: the change may be chance. stsb 40.00"),
+        (
+            0.41,
+            -0.02,
+            0.04,
+            True,
+            "These data leave open which encoder is better: the change may be chance. stsb 40.00",
+        ),
         (0.30, -0.18, -0.02, False, "Keep what you had: it is worse by more than chance on stsb. stsb 40.00 -&gt; 30"),
     ],
 )

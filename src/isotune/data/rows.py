@@ -196,7 +196,8 @@ def checked_columns(
     also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
     raise InputError(
         f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body)"
+        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body), or behind a task's file "
+        f"(FILE,{','.join(row_type._fields)})"
     )
 
 

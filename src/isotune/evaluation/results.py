@@ -282,9 +282,9 @@ class RunEvaluation(Result):
     def verdict(self) -> Verdict:
         """Which encoder to use. Log, report and model card say what stands here.
 
-        NEW needs a gain of more than chance: on the dev data, or on a task that the run was given. Other tasks, and
-        general dev data, say nothing about the user's text, but a loss there counts. Where labelled rows choose the
-        step, any gain on them is NEW; chance is not tested.
+        NEW needs a gain of more than chance: on a task that the run was given, or, if it was given none, on the dev
+        data, which chose the step. Other tasks, and general dev data, say nothing about the user's text, but a loss
+        there counts. Where labelled rows choose the step, any gain on them is NEW; chance is not tested.
         """
         if self.labels:
             before, after = self.labels
@@ -298,10 +298,10 @@ class RunEvaluation(Result):
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
         own = [each for each in self.differences if each.score in self.own_tasks]
-        own_dev = self.dev if not self.dev_is_general else None
-        if (own_dev and own_dev.low > 0) or any(each.low > 0 for each in own):
+        own_dev = [self.dev] if self.dev and not self.dev_is_general else []
+        if any(each.low > 0 for each in own or own_dev):
             return Verdict(word="NEW", why="the gain is more than chance")
-        if own_dev or own:
+        if own or own_dev:
             return Verdict(word="CAN'T TELL", why="the change may be chance")
         return Verdict(word="CAN'T TELL", why=UNJUDGED)
 

@@ -277,7 +277,11 @@ class _Run:
         bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
-        last = "" if self.recipe.dev_task else "; the last encoder is kept, not the best"
+        bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
+        kept = (
+            f"step that loses at most {bound:g} points on general pairs" if bound is not None else "step, not the best,"
+        )
+        last = "" if self.recipe.dev_task else f"; the last {kept} is kept"
         self.recorder.say(f"dev data: {self.recipe.dev}{last}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
         self.recorder.say(f"precision: {', '.join(precisions)}")
