@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from isotune.training.options import Options
 
 PAPERS_WIDTH = 768  # of BERT-base, for which the papers give rates
+HEADS_RATE = 1e-4  # from which on a paper's rate is for new layers alone, such as a flow
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -346,11 +347,12 @@ class _Run:
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         training, width = self.recipe.stages[number].training, encoder.backbone.dimension
-        if self.recipe.stages[number].options.takes_steps and training.rate_width is None and width < PAPERS_WIDTH:
+        fine_tuned = training.learning_rate < HEADS_RATE and training.rate_width is None
+        if self.recipe.published_on and fine_tuned and width < PAPERS_WIDTH:
             scaled = training.learning_rate * PAPERS_WIDTH / width
             self.recorder.say(
-                f"stage {number + 1} has the learning rate {training.learning_rate:g}; if it is meant for models of "
-                f"width {PAPERS_WIDTH}, as most papers' are, --rate-width {PAPERS_WIDTH} makes it {scaled:.2g} here"
+                f"stage {number + 1}: the paper's learning rate {training.learning_rate:g} is for models of width "
+                f"{PAPERS_WIDTH}; --rate-width {PAPERS_WIDTH} scales it to {scaled:.2g} for this one"
             )
         rate = training.attention_dropout
         if rate is not None and not encoder.backbone.padded:
