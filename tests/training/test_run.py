@@ -58,7 +58,7 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
     assert "nothing" not in (result.folder / "train.log").read_text()
     sizes = {path: path.stat().st_size for path in result.folder.rglob("*") if path.is_file()}
     kept = [size for path, size in sizes.items() if "encoder" in path.parts or path.name == "report.html"]
-    assert sum(sizes.values()) < 1.1 * sum(kept)
+    assert sum(sizes.values()) < 1.1 * sum(kept) + 10_000  # the weights of the model have 116,000 bytes
 
 
 def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> None:
