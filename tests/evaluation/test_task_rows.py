@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -105,13 +106,17 @@ def test_two_tasks_of_one_name_are_refused() -> None:
         TaskRows("sts", ROWS)  # type: ignore[arg-type]
 
 
-def test_a_run_keeps_the_rows_that_judge_it(tmp_path: Path) -> None:
-    """So that it can be resumed, and its encoder evaluated again, in another process."""
+def test_a_run_keeps_the_rows_that_judge_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it can be resumed or started again by a launcher, and its encoder evaluated, in another process."""
     texts = [row["a"] for row in ROWS]
     dev = TaskRows("classification", ROWS, ["a", "kind"])
     test = TaskRows("retrieval", ROWS, ["a", "b"], "answers")
     out = tmp_path / "run"
-    result = isotune.train(rows=texts, out=out, steps=2, batch_size=8, dev=dev, tasks=[test], quiet=True)
+    train = partial(isotune.train, rows=texts, out=out, steps=2, batch_size=8, dev=dev, tasks=[test], quiet=True)
+    with pytest.raises(KeyError, match="gone"):
+        train(watch=lambda record: {}["gone"])
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    result = train()
     assert result.evaluation is not None
     assert result.evaluation.dev is not None
     assert result.evaluation.dev.unit == "texts"

@@ -12,7 +12,7 @@ from isotune.data import LabelledSentence, Pair, Row, ScoredPair, read
 from isotune.data.rows import R
 from isotune.data.sources import Source
 from isotune.errors import InputError, unknown
-from isotune.files import write_text
+from isotune.files import make_folder, write_text
 
 Kind: TypeAlias = Literal["similarity", "retrieval", "classification"]
 ROWS: Mapping[str, type[Row]] = {"similarity": ScoredPair, "retrieval": Pair, "classification": LabelledSentence}
@@ -48,7 +48,7 @@ class TaskRows:
 
     def save(self, folder: Path) -> None:
         """Writes the rows into a file in the folder, which `name_in` names; refuses a second task of this name."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if (file := folder / f"{self.name}.jsonl").exists():
             raise InputError(f"two tasks have the name {self.name!r}; give TaskRows another name")
         write_text(file, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in self.read()))

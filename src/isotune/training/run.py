@@ -112,12 +112,18 @@ def train(
         if not hasattr(start, "save"):
             raise InputError(f"model: a name, or an encoder, is needed, not {start!r:.80}")
         options["model"] = str(folder / START)
-    dev, tasks = options.get("dev"), options.get("tasks")
-    tasks = [tasks] if isinstance(tasks, TaskRows) else tasks
-    if isinstance(dev, TaskRows):
-        options["dev"] = dev.name_in(folder / "dev")
-    if tasks and not isinstance(tasks, str):
-        options["tasks"] = [task.name_in(folder / "tasks") if isinstance(task, TaskRows) else task for task in tasks]
+    copies = [] if start is None else [partial(start.save, str(folder / START))]  # into the folder of a new run
+
+    def in_folder(task: str | TaskRows, part: str) -> str:
+        if not isinstance(task, TaskRows):
+            return task
+        copies.append(partial(task.save, folder / part))
+        return task.name_in(folder / part)
+
+    if "dev" in options:
+        options["dev"] = in_folder(options["dev"], "dev")
+    if not isinstance(tasks := options.get("tasks") or "", str):
+        options["tasks"] = [in_folder(task, "tasks") for task in ([tasks] if isinstance(tasks, TaskRows) else tasks)]
     given = [sources] if isinstance(sources, str | Path) else sources or ()
     if not isinstance(given, Sequence) or not all(isinstance(source, str | Path) for source in given):
         raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
@@ -144,12 +150,8 @@ def train(
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
-            if start is not None and not resume:
-                workers.by_leader(partial(start.save, str(folder / START)))
-            for part, judges in (("dev", [dev]), ("tasks", tasks or ())):
-                for judge in judges:
-                    if isinstance(judge, TaskRows):
-                        workers.by_leader(partial(judge.save, folder / part))
+            for copy in () if resume else copies:
+                workers.by_leader(copy)
             leads = workers.leads
             shown = (quiet, watch) if leads else (True, None)
             with (
