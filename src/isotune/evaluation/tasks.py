@@ -210,7 +210,7 @@ def with_whole_path(task: str) -> str:
     kind, colon, data = task.partition(":")
     if kind not in _KINDS:
         kind, colon, data = "", "", task
-    place, part = place_and_part(data) if data else ("", "")
+    place, part = place_and_part(data)
     known = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
     return task if known or not os.path.exists(place) else f"{kind}{colon}{os.path.abspath(place)}{part}"
 

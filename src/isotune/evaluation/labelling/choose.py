@@ -63,7 +63,9 @@ def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Gener
                     taken.update(pairs[i].tolist())
                     chosen.append(i)
                     break
-    return sorted(chosen[:count], key=lambda i: scaled[i] < scaled[chosen[:count]].max())
+    chosen = chosen[:count]
+    highest = max(scaled[chosen], default=0.0)
+    return sorted(chosen, key=lambda i: scaled[i] < highest)  # the others stay in their order
 
 
 def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder]) -> int | None:
