@@ -100,6 +100,7 @@ SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
         ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev data gain nothing"),
         ({"ends": SURE, "own": True, "step": 0}, "KEEP", "no step was better"),
         ({"labels": (0.5, 0.7), "ends": LOSS}, "NEW", "the labelled dev rows are predicted better"),
+        ({"labels": (0.5, 0.7), "ends": LOSS, "own": True}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"labels": (0.5, 0.5), "step": 0}, "KEEP", "the labelled dev rows are predicted no better"),
     ],
 )

@@ -284,9 +284,11 @@ class RunEvaluation(Result):
 
         NEW needs a gain of more than chance: on a task that the run was given, or, if it was given none, on the dev
         data, which chose the step. Other tasks, and general dev data, say nothing about the user's text, but a loss
-        there counts. Where labelled rows choose the step, any gain on them is NEW; chance is not tested.
+        there counts. Where labelled rows choose the step, and the run was given no task, any gain on these rows is NEW;
+        chance is not tested.
         """
-        if self.labels:
+        own = [each for each in self.differences if each.score in self.own_tasks]
+        if self.labels and not own:
             before, after = self.labels
             if after > before:
                 return Verdict(word="NEW", why="the labelled dev rows are predicted better")
@@ -297,7 +299,6 @@ class RunEvaluation(Result):
             return Verdict(word="KEEP", why=f"it is worse by more than chance on {', '.join(worse)}")
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
-        own = [each for each in self.differences if each.score in self.own_tasks]
         own_dev = [self.dev] if self.dev and not self.dev_is_general else []
         if any(each.low > 0 for each in own or own_dev):
             return Verdict(word="NEW", why="the gain is more than chance")

@@ -268,7 +268,7 @@ class NeighboursOptions(MethodOptions):
 
 
 class PairsOptions(NeighboursOptions):
-    """Two texts that belong together, such as a title and its body, by NT-Xent."""
+    """Two texts that belong together, such as a title and its body, by InfoNCE."""
 
     negatives: bool = False
     """Rows have a third text, a hard negative, as isotune mine --negatives writes them."""
