@@ -39,6 +39,7 @@ def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(mon
         ({"sentence1": "a", "sentence2": "b", "score": "3.5"}, ScoredPair("a", "b", 3.5)),
         ({"split": "dev", "sentence": "a", "label": "3"}, LabelledSentence("a", "3")),
         ({"sentence_A": "a", "sentence_B": "b", "relatedness_score": 4}, ScoredPair("a", "b", 4.0)),
+        ({"question": "a", "answer": "b"}, Pair("a", "b")),
         ({"sentence1": "a", "sentence2": "b", "label": 0.25, "score": 3.5}, ScoredPair("a", "b", 3.5)),
         ({"sentence1": "a", "sentence2": "b", "label": 0.25}, ScoredPair("a", "b", 0.25)),
     ],

@@ -97,6 +97,7 @@ _PAIRS = (
     ("question1", "question2"),  # Quora
     ("question", "sentence"),  # QNLI on the hub
     ("sentence_A", "sentence_B"),  # SICK
+    ("question", "answer"),
 )
 _TRIPLETS = (
     ("anchor", "positive", "negative"),  # sentence-transformers
