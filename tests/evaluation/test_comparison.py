@@ -14,7 +14,7 @@ from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
-from isotune.evaluation.results import DevGain
+from isotune.evaluation.results import TRAINED_ON, DevGain
 
 
 class Noisy:
@@ -99,6 +99,8 @@ SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
         ({"ends": SURE, "own": True, "dev": UNSURE}, "NEW", "the gain is more than chance"),
         ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev data gain nothing"),
         ({"ends": SURE, "own": True, "step": 0}, "KEEP", "no step was better"),
+        ({"ends": SURE, "dev": SURE, "trained": True}, "CAN'T TELL", TRAINED_ON),
+        ({"ends": LOSS, "dev": SURE, "trained": True}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"labels": (0.5, 0.7), "ends": LOSS}, "NEW", "the labelled dev rows are predicted better"),
         ({"labels": (0.5, 0.7), "ends": LOSS, "own": True}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"labels": (0.5, 0.5), "step": 0}, "KEEP", "the labelled dev rows are predicted no better"),
@@ -122,6 +124,7 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
         dev_is_general="general" in changes,
         own_tasks=("stsb-open",) if changes.get("own") else (),
         labels=changes.get("labels"),
+        trained_on=("mine",) if "trained" in changes else (),
     )
     assert (run.verdict.word, run.verdict.why) == (word, why)
     assert RunEvaluation.model_validate_json(run.model_dump_json()) == run

@@ -193,6 +193,10 @@ def test_a_retrieval_chooses_the_step_and_judges(train: Train, tmp_path: Path) -
     page = result.report.read_text()
     assert "nDCG@10" in page
     assert result.evaluation.verdict.why in page
+    assert result.evaluation.trained_on == ()
+    trained = train("pairs", sources=str(faq), method="pairs", model="bert-tiny", dev=task, tasks=(task, "stsb-open"))
+    assert trained.evaluation.trained_on == (task,)
+    assert (trained.evaluation.own_tasks, trained.verdict.word) == ((), "CAN'T TELL")  # general pairs judge nothing
 
 
 def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pairs: Path, tiny_model: Path) -> None:

@@ -8,7 +8,7 @@ corpus.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from isotune.data.rows import R, normalized, text_fields
+from isotune.data.rows import R, Sentence, normalized, text_fields
 from isotune.data.sources import ScoredPairs
 
 
@@ -19,6 +19,7 @@ class Shared(NamedTuple):
     of_sentences: int  # distinct sentences of the set
     pairs: int  # pairs of the set with both sentences in the corpus, in one row or in two
     of_pairs: int  # pairs of the set
+    rows: int  # pairs of the set that are rows of the corpus, or single texts that have a label there
 
 
 class Overlap:
@@ -32,12 +33,16 @@ class Overlap:
         # A text of nothing but punctuation is no evidence.
         self._known = {text for pairs in self._pairs.values() for pair in pairs for text in pair} - {b""}
         self._seen: set[bytes] = set()
+        self._rows: set[tuple[bytes, bytes]] = set()
 
     def watch(self, rows: Iterable[R], row_type: type[R]) -> Iterator[R]:
         """Passes the rows of a corpus on; all are of one row type."""
         width = len(text_fields(row_type))
         for row in rows:
-            self._seen.update(self._known.intersection([normalized(str(text)) for text in row[:width]]))
+            known = self._known.intersection([normalized(str(text)) for text in row[:width]])
+            self._seen |= known
+            if row_type is not Sentence:
+                self._rows.update((one, other) for one in known for other in known)
             yield row
 
     def shared(self) -> dict[str, Shared]:
@@ -50,5 +55,6 @@ class Overlap:
                 of_sentences=len(distinct),
                 pairs=sum(self._seen.issuperset(pair) for pair in pairs),
                 of_pairs=len(pairs),
+                rows=sum(map(self._rows.__contains__, pairs)),
             )
         return shared

@@ -130,6 +130,11 @@ class ScoredPairs:
     scores: NDArray[np.float64]  # [N] float64, on the dataset's own scale; higher is more similar
     subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
 
+    @property
+    def source(self) -> str:
+        """The dataset's "name:split", or the path of the file."""
+        return ":".join(filter(None, (self.name, self.split)))
+
 
 def read_scored_pairs(source: Source, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
     """Reads scored pairs to evaluate on.

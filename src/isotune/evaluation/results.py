@@ -268,7 +268,8 @@ class RunEvaluation(Result):
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev data
     dev_is_general: bool = False  # whether the dev data are the bundled pairs, and so say nothing about the user's text
-    own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given: they speak for the user's text
+    own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given and that speak for the user's text
+    trained_on: tuple[str, ...] = ()  # tasks and dev data whose rows were trained on, which judge nothing
     labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
 
     @property
@@ -283,9 +284,9 @@ class RunEvaluation(Result):
         """Which encoder to use. Log, report and model card say what stands here.
 
         NEW needs a gain of more than chance: on a task that the run was given, or, if it was given none, on the dev
-        data, which chose the step. Other tasks, and general dev data, say nothing about the user's text, but a loss
-        there counts. Where labelled rows choose the step, and the run was given no task, any gain on these rows is NEW;
-        chance is not tested.
+        data, which chose the step. Other tasks, general pairs, and rows that were trained on say nothing about new text
+        of the user, but a loss there counts. Where labelled rows choose the step, and the run was given no task, any
+        gain on these rows is NEW; chance is not tested.
         """
         own = [each for each in self.differences if each.score in self.own_tasks]
         if self.labels and not own:
@@ -299,12 +300,12 @@ class RunEvaluation(Result):
             return Verdict(word="KEEP", why=f"it is worse by more than chance on {', '.join(worse)}")
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
-        own_dev = [self.dev] if self.dev and not self.dev_is_general else []
+        own_dev = [self.dev] if self.dev and not self.dev_is_general and self.dev.name not in self.trained_on else []
         if any(each.low > 0 for each in own or own_dev):
             return Verdict(word="NEW", why="the gain is more than chance")
         if own or own_dev:
             return Verdict(word="CAN'T TELL", why="the change may be chance")
-        return Verdict(word="CAN'T TELL", why=UNJUDGED)
+        return Verdict(word="CAN'T TELL", why=TRAINED_ON if self.trained_on else UNJUDGED)
 
     @property
     def changes(self) -> list[str]:
@@ -332,4 +333,5 @@ def _change(name: str, before: float, after: float) -> str:
 
 
 UNJUDGED = "nobody has scored pairs of this text"
+TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}  # the verdicts as the log says them

@@ -81,7 +81,7 @@ class Corpora:
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.run.folder)
         train = {}
         for name, feed in self._feeds(stage, method).items():
-            overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
+            overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
             sampled = self._sampled(source_rows, feed, stage.training)
             source = self._sources(feed.data)[0]

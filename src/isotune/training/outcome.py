@@ -19,6 +19,7 @@ from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
+    GROUPS,
     DevTask,
     Floats,
     Measured,
@@ -34,9 +35,10 @@ from isotune.evaluation import (
     sentence_vectors,
 )
 from isotune.evaluation.results import MEASURES, DevGain, Verdict
-from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
+from isotune.files import read_json, remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
+from isotune.training.corpora import MUCH_OVERLAP
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
 from isotune.training.selection import GENERAL_PAIRS
@@ -129,17 +131,26 @@ def compare_with_start(
     labels = None
     if scored_on.by_rows and progress.first_score is not None and progress.best_score is not None:
         labels = progress.first_score, progress.best_score
-    own = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
-    own -= {GENERAL_TASK} - {*plan.tasks}
+    shared = [
+        counts for feed in read_json(run.folder / "data.json").values() for counts in feed.get("overlap", {}).items()
+    ]
+    trained = {source for source, counts in shared if counts["rows"] > MUCH_OVERLAP * counts["of_pairs"]}
+    judges = [*scored_on.tasks, *filter(None, [scored_on.dev])]
+    trained_on = {task.name for task in judges if isinstance(task, DevTask) and task.pairs.source in trained}
+    named = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
+    own = {name for name in named if not trained_on & {name, *GROUPS.get(name, ())}}
     sources = [source for stage in plan.stages for source in plan.inputs(stage).data]
+    if not (own_text := GENERAL_TASK in {name.partition(":")[0] for name in sources}):
+        own -= {GENERAL_TASK}
     comparison = RunEvaluation(
         before=before.scored.evaluation,
         after=after.scored.evaluation,
         selected_step=progress.best_step,
         differences=tuple(gains),
         dev=dev,
-        dev_is_general=plan.dev == GENERAL_PAIRS and GENERAL_TASK not in {name.partition(":")[0] for name in sources},
+        dev_is_general=plan.dev == GENERAL_PAIRS and not own_text,
         own_tasks=tuple(gain.score for gain in gains if plan.tasks and gain.score in own),
+        trained_on=tuple(sorted(trained_on)),
         labels=labels,
     )
     recorder.say(

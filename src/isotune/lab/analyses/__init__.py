@@ -60,7 +60,7 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
         InputError: there is no such analysis, the tasks can't be read or are too many, or the analysis can't use an
             encoder.
     """
-    from isotune.lab.analyses.analysis import Analysis, task_name
+    from isotune.lab.analyses.analysis import Analysis
 
     entry, module = ANALYSES[name], import_module(f"{__name__}.{name.replace('-', '_')}")
     pairs = _read_pairs(entry, name, tasks)
@@ -68,7 +68,7 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
     return Analysis(
         name=name,
         title=f"{entry.title} ({entry.source})",
-        tasks=[task_name(task) for task in pairs],
+        tasks=[task.source for task in pairs],
         options=options,
         findings=module.findings(table),
         table=table,

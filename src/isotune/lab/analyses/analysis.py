@@ -57,11 +57,6 @@ class Analysis:
         return [data, picture]
 
 
-def task_name(pairs: ScoredPairs) -> str:
-    """The name of scored pairs in tables: "name:split", or a file's name."""
-    return ":".join(filter(None, (pairs.name, pairs.split)))
-
-
 def spearman(gold: NDArray[np.float64], cosines: NDArray[np.float64]) -> float:
     """Spearman's correlation of two arrays [N]; 0 if all cosines are equal, NaN if all gold scores are."""
     both = correlations(gold, cosines)
@@ -94,7 +89,7 @@ def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encode
 def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool) -> dict[str, list[float]]:
     """Spearman's correlation of each of C ways to pool, by task."""
     return {
-        task_name(pairs): [spearman(pairs.scores, cosines) for cosines in pooled_cosines(encoder, pairs, pool)]
+        pairs.source: [spearman(pairs.scores, cosines) for cosines in pooled_cosines(encoder, pairs, pool)]
         for pairs in tasks
     }
 

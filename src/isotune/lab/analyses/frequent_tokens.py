@@ -30,7 +30,6 @@ from isotune.lab.analyses.analysis import (
     language_models,
     per_encoder,
     spearman_by_task,
-    task_name,
 )
 from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
@@ -44,7 +43,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     """
     table: Table = []
     for name, encoder in language_models(encoders).items():
-        ids = {task_name(pairs): encoder.tokenize(pairs.sentence1 + pairs.sentence2) for pairs in tasks}
+        ids = {pairs.source: encoder.tokenize(pairs.sentence1 + pairs.sentence2) for pairs in tasks}
         everything = list(chain(*ids.values()))
         counted = next((ids[task] for task in COUNTED_ON if task in ids), everything)
         counts = Counter(chain.from_iterable(counted))

@@ -24,7 +24,6 @@ from isotune.lab.analyses.analysis import (
     per_encoder,
     spearman,
     spearman_by_task,
-    task_name,
 )
 from isotune.report import INK, legend_below, look, panels, styled, whole_numbers
 
@@ -46,7 +45,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
         for pairs in tasks:
             pool = partial(_pool, layers=layers, generator=torch.Generator().manual_seed(seed))
             scores |= spearman_by_task(encoder, [pairs], pool)
-            scores[task_name(pairs)].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
+            scores[pairs.source].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
         ways: list[tuple[str, int | None]] = [(mode, layer) for mode in (*MODES, RANDOM) for layer in layers]
         for i, (mode, layer) in enumerate([*ways, (COMPLETE, None)]):
             by_task = {task: values[i] for task, values in scores.items()}
