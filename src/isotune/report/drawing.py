@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from matplotlib import rc_context
 from matplotlib.artist import Artist
@@ -23,38 +23,13 @@ from matplotlib.ticker import MaxNLocator
 
 from isotune.files import written
 
-if TYPE_CHECKING:
-    from matplotlib.typing import RcKeyType  # new in matplotlib 3.11
-
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 INK = "#010203"  # of text, axes and grid; in an SVG it becomes the text colour of the page
 LETTER_WIDTH = 0.07  # inches, in a legend
 TITLE_LETTERS = 38  # in a line of a panel's title
 PNG_DPI, BITMAP_DPI = 300, 200
 
-STYLE: dict[RcKeyType, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": INK,
-    "grid.alpha": 0.15,
-    "grid.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "lines.markeredgewidth": 0,
-    "patch.linewidth": 0,
-}
-styled = rc_context(STYLE)
+styled = rc_context(fname=str(Path(__file__).with_name("figures.mplstyle")))
 """Decorates functions that draw or save: matplotlib makes some parts of a figure only when it is saved."""
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 2}
