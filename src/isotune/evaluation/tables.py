@@ -5,19 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from isotune.evaluation.results import (
-    RANKING_MEASURES,
-    Aggregation,
-    Comparison,
-    Evaluation,
-    GeometryResult,
-    Metric,
-    NamedScores,
-    RetrievalResult,
-    STSResult,
-    TaskResult,
-    TransferResult,
-)
+from isotune.evaluation import results
 from isotune.evaluation.tasks import GROUPS, task_title
 
 MAX_TITLE_WIDTH = 110  # characters; a longer title is broken into lines
@@ -31,9 +19,9 @@ RANKING_TITLES: Mapping[str, str] = {"ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
 
 
 def comparison_tables(
-    evaluations: Sequence[Evaluation],
-    aggregation: Aggregation = "all",
-    metric: Metric = "spearman",
+    evaluations: Sequence[results.Evaluation],
+    aggregation: results.Aggregation = "all",
+    metric: results.Metric = "spearman",
     names: Mapping[str, str] = {},
 ) -> list[Table]:
     """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy is bold.
@@ -44,9 +32,9 @@ def comparison_tables(
     # For each table, by its title, its tasks' group and whether it prints values x 100 of which higher ones are better:
     columns: dict[tuple[str, str, bool], dict[str, str]] = {}  # {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
-        own = "sts" if isinstance(task, STSResult) else ""
+        own = "sts" if isinstance(task, results.STSResult) else ""
         group = next((group for group, names in GROUPS.items() if task.name in names), own)
-        table = _title(task, aggregation, metric), group, not isinstance(task, GeometryResult)
+        table = _title(task, aggregation, metric), group, not isinstance(task, results.GeometryResult)
         headers = columns.setdefault(table, {})
         headers |= {key: _header(key, task) for key in task.scores(aggregation, metric)}
     for (_, group, _), headers in columns.items():
@@ -55,7 +43,7 @@ def comparison_tables(
     return [_table(title, percent, headers, rows) for (title, _, percent), headers in columns.items()]
 
 
-def difference_table(comparison: Comparison, names: Mapping[str, str] = {}) -> Table:
+def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
     """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group."""
     first = comparison.evaluations[0].encoder
     title = f"Difference from {names.get(first, first)} x 100, and its 95 % interval over the rows of the task"
@@ -74,28 +62,28 @@ def difference_table(comparison: Comparison, names: Mapping[str, str] = {}) -> T
     return table
 
 
-def _title(task: TaskResult, aggregation: Aggregation, metric: Metric) -> str:
+def _title(task: results.TaskResult, aggregation: results.Aggregation, metric: results.Metric) -> str:
     match task:
-        case STSResult():
+        case results.STSResult():
             return f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
-        case TransferResult():
+        case results.TransferResult():
             return f"Accuracy x 100, {task.classifier}"
-        case GeometryResult():
+        case results.GeometryResult():
             return (
                 f"Geometry of {task.data}: {task.sentences:,} sentences, {task.normalisation}; "
                 f"{task.positives:,} positives, {task.positive}"
             )
-        case RetrievalResult():
+        case results.RetrievalResult():
             return f"{task.name} x 100: {task.queries:,} queries, {task.documents:,} documents"
-        case NamedScores():
+        case results.NamedScores():
             return f"{task_title(task.name)}, score x 100"
 
 
-def _header(key: str, task: TaskResult) -> str:
-    if isinstance(task, RetrievalResult):
-        measure = key.removeprefix(task.name).removeprefix("-") or RANKING_MEASURES[0]
+def _header(key: str, task: results.TaskResult) -> str:
+    if isinstance(task, results.RetrievalResult):
+        measure = key.removeprefix(task.name).removeprefix("-") or results.RANKING_MEASURES[0]
         return RANKING_TITLES.get(measure, measure.capitalize())
-    if isinstance(task, GeometryResult | NamedScores):
+    if isinstance(task, results.GeometryResult | results.NamedScores):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + key.removeprefix(task.name).replace("-", " ").replace("f1", "F1")
 

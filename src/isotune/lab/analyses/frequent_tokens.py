@@ -23,14 +23,7 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
-from isotune.lab.analyses.analysis import (
-    Pool,
-    Table,
-    grouped,
-    language_models,
-    per_encoder,
-    spearman_by_task,
-)
+from isotune.lab.analyses.analysis import Pool, Table, grouped, language_models, per_encoder, spearman_by_task
 from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
 COUNTED_ON = ("stsb:test", "senteval-stsb:test")

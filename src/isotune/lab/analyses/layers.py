@@ -17,14 +17,7 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Pooling
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import (
-    Table,
-    grouped,
-    language_models,
-    per_encoder,
-    spearman,
-    spearman_by_task,
-)
+from isotune.lab.analyses.analysis import Table, grouped, language_models, per_encoder, spearman, spearman_by_task
 from isotune.report import INK, legend_below, look, panels, styled, whole_numbers
 
 MODES: tuple[str, ...] = ("cls", "mean", "max")
