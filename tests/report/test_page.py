@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from isotune.data.overlap import Shared
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.results import MEASURES
@@ -163,12 +164,12 @@ def test_every_stage_is_shown(run: Path) -> None:
 def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None:
     path = run / "data.json"
     data = json.loads(path.read_text())
-    data["stage 1"]["overlap"] = {"stsb:test": {"sentences": 62, "of_sentences": 2550, "pairs": 9, "of_pairs": 1379}}
+    counts = {"stsb:test": Shared(62, 2550, 9, 1379), "reviews": Shared(3, 90, 0, 0)}  # a classification has no pairs
+    data["stage 1"]["overlap"] = {task: shared._asdict() for task, shared in counts.items()}
     path.write_text(json.dumps(data))
     page = report(run)
-    assert "stage 1 stsb:test 62 of 2,550 9 of 1,379" in page.text
-    assert "overlap sentences" not in page.text
-    assert page.text.index("Data stage 1") < page.text.index("stsb:test 62") < page.text.index("Environment")
+    told = "stsb:test stage 1 62 of 2,550 9 of 1,379 reviews stage 1 3 of 90 Environment"
+    assert page.text.index("Data stage 1") < page.text.index(told)
 
 
 def test_the_start_that_was_kept_is_told(run: Path) -> None:

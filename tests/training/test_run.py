@@ -227,7 +227,7 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
     assert result.evaluation.verdict.word == "CAN'T TELL"
     assert (result.evaluation.selected_step, metrics(result.folder, "dev")) == (12, [])  # the last encoder is kept
     log = (result.folder / "train.log").read_text()
-    assert re.search(r"\d+ % of 60 sentences of the text have another nearest sentence than before", log)
+    assert re.search(r"\d+ of 60 sentences of the text have another nearest sentence than before", log)
     label, evaluate = re.findall(r"  isotune (label .*|evaluate .*)", log)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
     assert main(shlex.split(label)) == 0

@@ -213,8 +213,8 @@ def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before
     if len(scored_on.sentences) >= FEWEST_SENTENCES:
         changes = compare_text(before.text, after.text, scored_on.sentences)
         write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
-        if changes.same_nearest < 1:
+        if other := round((1 - changes.same_nearest) * changes.sentences):
             run.recorder.say(
-                f"{100 * (1 - changes.same_nearest):.0f} % of {changes.sentences:,} sentences of the text have another "
-                "nearest sentence than before; the report shows the clearest"
+                f"{other:,} of {changes.sentences:,} sentences of the text have another nearest sentence than before; "
+                "the report shows the clearest"
             )
