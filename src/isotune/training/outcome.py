@@ -33,7 +33,7 @@ from isotune.evaluation import (
     resampled,
     sentence_vectors,
 )
-from isotune.evaluation.results import MEASURES, DevGain, Verdict
+from isotune.evaluation.results import DevGain, Verdict, printed
 from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
@@ -141,6 +141,8 @@ def compare_with_start(
         dev_is_general=plan.dev == GENERAL_PAIRS and GENERAL_TASK not in {name.partition(":")[0] for name in sources},
         own_tasks=tuple(gain.score for gain in gains if plan.tasks and gain.score in own),
         labels=labels,
+        ends=tuple(progress.ends),
+        pooled=scored_on.pooled,
     )
     recorder.say(
         "the start -> the kept encoder, with the 95 % interval of the difference; correlations, accuracies and "
@@ -148,9 +150,8 @@ def compare_with_start(
     )
     intervals = {gain.score: f" ({gain.words})" for gain in gains}
     for name, score_after in after.scored.scores.items():
-        factor, digits = (1, 4) if name.endswith(MEASURES) else (100, 2)
-        scores = f"{factor * before.scored.scores[name]:.{digits}f} -> {factor * score_after:.{digits}f}"
-        recorder.say(f"{name}: {scores}{intervals.get(name, '')}")
+        score_before = before.scored.scores[name]
+        recorder.say(f"{name}: {printed(name, score_before)} -> {printed(name, score_after)}{intervals.get(name, '')}")
     run.workers.by_leader(partial(_write, run, comparison, scored_on, before, after))
     return comparison
 
@@ -162,6 +163,7 @@ class Scored(NamedTuple):
     dev: DevTask | None  # what chose the step
     by_rows: bool  # whether labelled rows chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
+    pooled: str  # how the start is pooled, if not as its folder says
 
     @property
     def drawn(self) -> ScoredPairs | None:
