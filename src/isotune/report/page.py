@@ -4,14 +4,12 @@ A run that crashed or was stopped has a report too: only metrics.jsonl is needed
 left out. Paths, names, warnings and settings are escaped.
 """
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
-from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, TaskResult, printed
+from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, printed
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
@@ -19,8 +17,6 @@ from isotune.report.figures import before_and_after, learning_curves, space_moni
 from isotune.report.stages import METRIC_TITLES, group_by_stage, read_records
 from isotune.report.templates import template
 from isotune.report.text_changes import CHANGES, NEIGHBOURS, TextChanges
-
-Facts = Mapping[str, Any]  # of a JSON or TOML file
 
 
 def write_report(run: Path) -> Path:
@@ -44,8 +40,9 @@ def write_report(run: Path) -> Path:
         task_title=task_title,
     ).render(
         printed=printed,
-        change=_change,
-        answers=_answers(recipe, data, environment, evaluation),
+        begun=datetime.fromisoformat(environment["started"]) if "started" in environment else None,
+        model=recipe.get("model") or BUNDLED_MODEL,
+        data=[feed for feed in data.values() if "rows" in feed],
         name=run.resolve().name,
         stages=stages,
         metric_titles=METRIC_TITLES,
@@ -56,7 +53,6 @@ def write_report(run: Path) -> Path:
         warnings=metrics["warning"],
         before=_correlations(evaluation.before) if evaluation else {},
         after=_correlations(evaluation.after) if evaluation else {},
-        sizes={task.name: _size(task) for task in evaluation.after.tasks} if evaluation else {},
         intervals={each.score: each.words for each in evaluation.differences} if evaluation else {},
         aggregations=AGGREGATIONS,
         curves=learning_curves(stages),
@@ -72,31 +68,6 @@ def write_report(run: Path) -> Path:
     page = run / "report.html"
     write_text(page, text)
     return page
-
-
-def _answers(recipe: Facts, data: Facts, environment: Facts, evaluation: RunEvaluation | None) -> dict[str, str]:
-    """What was trained, on what, for how long, and why training ended; an answer that is not known is empty."""
-    model, read = recipe.get("model") or BUNDLED_MODEL, [feed for feed in data.values() if "rows" in feed]
-    answers = {
-        "Data": "; ".join(dict.fromkeys(f"{', '.join(feed['sources'])}: {feed['rows']:,} rows" for feed in read))
-    }
-    if not evaluation:
-        return {"Model": model, **answers, "Finish": "training has not ended"}
-    begun = datetime.fromisoformat(environment.get("started", evaluation.after.created.isoformat()))
-    taken = timedelta(seconds=round((evaluation.after.created - begun).total_seconds()))
-    answers["Duration"] = f"{taken} from the beginning to the last scores"
-    answers["Finish"] = "; ".join(f"stage {number}: {why}" for number, why in enumerate(evaluation.ends, 1))
-    return {"Model": ", ".join(filter(None, (model, evaluation.pooled))), **answers}
-
-
-def _change(score: str, before: float, after: float) -> str:
-    """The difference of two values as they are printed, so that the numbers of a row add up."""
-    old, new = printed(score, before), printed(score, after)
-    return f"{float(new) - float(old):+.{len(new.partition('.')[2])}f}"
-
-
-def _size(task: TaskResult) -> str:
-    return next((f"{getattr(task, unit):,} {unit}" for unit in ("pairs", "rows", "queries") if hasattr(task, unit)), "")
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
