@@ -189,8 +189,7 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
         (run / "cosines.npz").unlink()
     path.write_text(json.dumps(both))
     page = report(run)
-    told = "nobody has scored pairs of this text" if alone else "sts 40.86 -&gt; 51.29"
-    assert told in page.verdict
+    assert ("nobody has scored pairs of this text" if alone else "sts 40.86 -&gt; 51.29") in page.verdict
     assert ("STS average 40.86 51.29 +10.43" in page.text) != alone
     assert "MR 10 rows 70.00 75.00 +5.00" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text

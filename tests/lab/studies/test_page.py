@@ -1,7 +1,6 @@
 """Tables, figures and the page, of numbers that are made up."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
         assert picture[..., :3].std() > 0.05
         assert raw.count(f'id="figure-{number}"') == 1
     best = max(float(line.measured(STUDY, "sts")[:5]) for line in table_lines(STUDY, results.runs) if line.values)
-    assert re.search(rf"STS average: highest with [^<]*, {best:.2f}</h2>", raw)
+    assert raw.count(f", {best:.2f}</h2>") == 3
 
 
 def drawn(study: Study, number: int, lines: list[Line]) -> list[Axes]:
