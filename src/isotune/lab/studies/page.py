@@ -90,7 +90,7 @@ def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> boo
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
     """Writes the figures that can be drawn; gives the finding and the SVG element of each."""
-    for number, figure in enumerate(study.figures or [Figure(kind="bars", y=study.judged)], 1):
+    for number, figure in enumerate(study.figures or [Figure(kind="bars", y=study.judged)] * bool(study.arms), 1):
         if drawn := draw(study, figure, lines):
             save_png(drawn, folder / f"figure-{number}.png")
             yield finding(study, figure, lines), svg(drawn, f"figure-{number}", title(figure))
