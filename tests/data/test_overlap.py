@@ -32,12 +32,13 @@ def test_normal_text_is_letters_and_digits(text: str) -> None:
 def test_what_was_seen_is_counted_set_by_set() -> None:
     first = pairs(("A b.", "c d"), ("a b", "e f"), ("g", "c d"))
     second = pairs(("x", "c d"))
-    rows: list[Row] = [Sentence("a, b"), Sentence("C D"), Sentence("a b"), Sentence("other")]
+    rows: list[Row] = list(map(Sentence, ("a, b", "C D", "a b", "other")))
     assert shared(rows, Sentence, first=first, second=second) == {
         "first": Shared(2, 4, 1, 3, 0),
         "second": Shared(1, 2, 0, 1, 0),
     }
-    assert shared([], Sentence, first=first) == {"first": Shared(0, 4, 0, 3, 0)}
+    none = {"first": Shared(0, 4, 0, 3, 0), "labelled": Shared(0, 1, 0, 0, 0)}
+    assert shared([], Sentence, first=first, labelled=pairs(("g", "g"))) == none
 
 
 def test_every_text_of_a_row_is_looked_at_and_nothing_else_and_punctuation_is_no_text() -> None:

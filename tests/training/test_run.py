@@ -205,7 +205,7 @@ def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pair
     result = train(**options, as_released={"dev_layers": (-1,), "whole_epochs": True}, learning_rate=1e-12)
     records = metrics(result.folder, "dev")
     assert [record["step"] for record in records] == [0, 3, 4, 7, 8]  # 60 sentences are four steps
-    assert result.evaluation.selected_step > 0  # though no step is better than the start
+    assert (result.evaluation.selected_step > 0, result.evaluation.pooled[:14]) == (True, "pooled by mean")
     dev = read_scored_pairs(str(pairs))
     last_layer = cosine_similarities(Encoder.load(tiny_model, layers=(-1,)), dev)
     assert records[0]["score"] == pytest.approx(score(dev, last_layer).spearman.all, abs=1e-6)
@@ -231,7 +231,7 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
     assert result.evaluation.verdict.word == "CAN'T TELL"
     assert (result.evaluation.selected_step, metrics(result.folder, "dev")) == (12, [])  # the last encoder is kept
     log = (result.folder / "train.log").read_text()
-    assert re.search(r"\d+ % of 60 sentences of the text have another nearest sentence than before", log)
+    assert re.search(r"\d+ of 60 sentences of the text have another nearest sentence than before", log)
     label, evaluate = re.findall(r"  isotune (label .*|evaluate .*)", log)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
     assert main(shlex.split(label)) == 0
@@ -242,7 +242,7 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
 def test_patience_ends_a_run_that_gets_no_better(train: Train) -> None:
     result = train(steps=400, eval_every=1, patience=3, learning_rate=1e-9, model_dropout=0.0)
     scores = [record["score"] for record in metrics(result.folder, "dev")]
-    assert len(scores) < 40
+    assert result.evaluation.ends == (f"no better dev score in 3 evaluations, at step {len(scores) - 1} of 400",)
     assert max(scores) == max(scores[:-3])
 
 

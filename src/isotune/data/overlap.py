@@ -18,8 +18,8 @@ class Shared(NamedTuple):
     sentences: int  # distinct sentences of the set that are in the corpus
     of_sentences: int  # distinct sentences of the set
     pairs: int  # pairs of the set with both sentences in the corpus, in one row or in two
-    of_pairs: int  # pairs of the set
-    rows: int  # pairs of the set that are rows of the corpus, or single texts that have a label there
+    of_pairs: int  # pairs of the set; 0 if it has texts, each of them a pair with itself
+    rows: int  # pairs of the set that are rows of the corpus, or texts that have a label there
 
 
 class Overlap:
@@ -50,11 +50,8 @@ class Overlap:
         shared = {}
         for name, pairs in self._pairs.items():
             distinct = self._known.intersection(text for pair in pairs for text in pair)
-            shared[name] = Shared(
-                sentences=len(distinct & self._seen),
-                of_sentences=len(distinct),
-                pairs=sum(self._seen.issuperset(pair) for pair in pairs),
-                of_pairs=len(pairs),
-                rows=sum(map(self._rows.__contains__, pairs)),
-            )
+            rows = sum(map(self._rows.__contains__, pairs))
+            pairs = pairs if any(first != second for first, second in pairs) else []
+            both = sum(self._seen.issuperset(pair) for pair in pairs)
+            shared[name] = Shared(len(distinct & self._seen), len(distinct), both, len(pairs), rows)
         return shared

@@ -163,6 +163,13 @@ class NamedScores(Result):
 
 
 MEASURES = ("alignment", "uniformity", "mean_cosine", "isotropy", "effective_rank")
+
+
+def printed(score: str, value: float) -> str:
+    """A score's value as text: x 100, but for `MEASURES`."""
+    return f"{value:.4f}" if score.endswith(MEASURES) else f"{100 * value:.2f}"
+
+
 TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult | RetrievalResult | NamedScores
 
 
@@ -271,6 +278,8 @@ class RunEvaluation(Result):
     own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given and that speak for the user's text
     trained_on: tuple[str, ...] = ()  # tasks and dev data whose rows were trained on, which judge nothing
     labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
+    ends: tuple[str, ...] = ()  # why each stage ended
+    pooled: str = ""  # how the start was pooled, if not as its folder says, as `isotune evaluate` pools it
 
     @property
     def _judged(self) -> Sequence[Difference]:  # of averages, or else of tasks

@@ -95,7 +95,8 @@ def _losses(stage: StageRecords, ax: Axes) -> None:
     several = len(stage.terms) > 1
     terms = {term: np.array([record["terms"][term] for record in stage.train]) for term in stage.terms if several}
     _plot_parts(ax, steps, {term: _thinned(values) for term, values in terms.items()})
-    ax.plot(steps, total, color=BLUE, linewidth=1.8 if several else 1.2, label="sum" if several else "_")
+    marker = "o" if len(total) == 1 else ""  # a line of one point can't be seen
+    ax.plot(steps, total, marker=marker, color=BLUE, linewidth=1.8 if several else 1.2, label="sum" if several else "_")
     ax.set_ylabel("training loss")
 
 

@@ -4,10 +4,12 @@ A run that crashed or was stopped has a report too: only metrics.jsonl is needed
 left out. Paths, names, warnings and settings are escaped.
 """
 
+from datetime import datetime
 from pathlib import Path
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
-from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation
+from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, printed
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
@@ -35,9 +37,12 @@ def write_report(run: Path) -> Path:
     text = template(
         "report.html.j2",
         x100=lambda value: f"{100 * value:.2f}",
-        change=lambda before, after: f"{round(100 * after, 2) - round(100 * before, 2):+.2f}",
         task_title=task_title,
     ).render(
+        printed=printed,
+        begun=datetime.fromisoformat(environment["started"]) if "started" in environment else None,
+        model=recipe.get("model") or BUNDLED_MODEL,
+        data=[feed for feed in data.values() if "rows" in feed],
         name=run.resolve().name,
         stages=stages,
         metric_titles=METRIC_TITLES,
@@ -48,13 +53,13 @@ def write_report(run: Path) -> Path:
         warnings=metrics["warning"],
         before=_correlations(evaluation.before) if evaluation else {},
         after=_correlations(evaluation.after) if evaluation else {},
-        intervals={task_title(each.score): each.words for each in evaluation.differences} if evaluation else {},
+        intervals={each.score: each.words for each in evaluation.differences} if evaluation else {},
         aggregations=AGGREGATIONS,
         curves=learning_curves(stages),
         space=space_monitor(stages),
         cosines=before_and_after(cosines) if cosines else "",
         scored=cosines.get("task"),
-        changes=TextChanges.read(changes) if changes else None,
+        changes=TextChanges.read(changes) if changes and evaluation and evaluation.selected_step else None,
         neighbours=NEIGHBOURS,
         settings=settings and settings.read_text("utf-8"),
         facts={title: facts for title, facts in (("Data", data), ("Environment", environment)) if facts},

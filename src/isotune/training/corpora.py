@@ -180,11 +180,11 @@ class Corpora:
         if data.cut > MANY_CUT * data.sentences:
             recorder.warn(0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens")
         for task, counts in shared.items():
-            recorder.say(
-                f"overlap: {counts.sentences:,} of the {counts.of_sentences:,} sentences of {task} are in the training "
-                f"text; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both sentences are"
-            )
-        if heavy := [task for task, counts in shared.items() if counts.pairs > MUCH_OVERLAP * counts.of_pairs]:
+            pairs = f"; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both are" if counts.of_pairs else ""
+            texts = f"{counts.sentences:,} of the {counts.of_sentences:,} texts of {task} are in the training text"
+            recorder.say(f"overlap: {texts}{pairs}")
+        counted = {task: counts[2:] if counts.of_pairs else counts[:2] for task, counts in shared.items()}
+        if heavy := [task for task, (found, of) in counted.items() if found > MUCH_OVERLAP * of]:
             recorder.warn(
                 0,
                 f"sentences of {', '.join(heavy)} are in the training text: the encoder has seen the text that these "

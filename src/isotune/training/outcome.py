@@ -34,7 +34,7 @@ from isotune.evaluation import (
     resampled,
     sentence_vectors,
 )
-from isotune.evaluation.results import MEASURES, DevGain, Verdict
+from isotune.evaluation.results import DevGain, Verdict, printed
 from isotune.files import read_json, remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
@@ -131,10 +131,9 @@ def compare_with_start(
     labels = None
     if scored_on.by_rows and progress.first_score is not None and progress.best_score is not None:
         labels = progress.first_score, progress.best_score
-    shared = [
-        counts for feed in read_json(run.folder / "data.json").values() for counts in feed.get("overlap", {}).items()
-    ]
-    trained = {source for source, counts in shared if counts["rows"] > MUCH_OVERLAP * counts["of_pairs"]}
+    data = read_json(run.folder / "data.json").values()
+    shared = [counts for feed in data for counts in feed.get("overlap", {}).items()]
+    trained = {source for source, n in shared if n["rows"] > MUCH_OVERLAP * (n["of_pairs"] or n["of_sentences"])}
     judges = [*scored_on.tasks, *filter(None, [scored_on.dev])]
     trained_on = {task.name for task in judges if isinstance(task, DevTask) and task.pairs.source in trained}
     named = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
@@ -152,6 +151,8 @@ def compare_with_start(
         own_tasks=tuple(gain.score for gain in gains if plan.tasks and gain.score in own),
         trained_on=tuple(sorted(trained_on)),
         labels=labels,
+        ends=tuple(progress.ends),
+        pooled=scored_on.pooled,
     )
     recorder.say(
         "the start -> the kept encoder, with the 95 % interval of the difference; correlations, accuracies and "
@@ -159,9 +160,8 @@ def compare_with_start(
     )
     intervals = {gain.score: f" ({gain.words})" for gain in gains}
     for name, score_after in after.scored.scores.items():
-        factor, digits = (1, 4) if name.endswith(MEASURES) else (100, 2)
-        scores = f"{factor * before.scored.scores[name]:.{digits}f} -> {factor * score_after:.{digits}f}"
-        recorder.say(f"{name}: {scores}{intervals.get(name, '')}")
+        score_before = before.scored.scores[name]
+        recorder.say(f"{name}: {printed(name, score_before)} -> {printed(name, score_after)}{intervals.get(name, '')}")
     run.workers.by_leader(partial(_write, run, comparison, scored_on, before, after))
     return comparison
 
@@ -173,6 +173,7 @@ class Scored(NamedTuple):
     dev: DevTask | None  # what chose the step
     by_rows: bool  # whether labelled rows chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
+    pooled: str  # how the start is pooled, if not as its folder says
 
     @property
     def drawn(self) -> ScoredPairs | None:
@@ -224,8 +225,8 @@ def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before
     if len(scored_on.sentences) >= FEWEST_SENTENCES:
         changes = compare_text(before.text, after.text, scored_on.sentences)
         write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
-        if changes.same_nearest < 1:
+        if other := round((1 - changes.same_nearest) * changes.sentences):
             run.recorder.say(
-                f"{100 * (1 - changes.same_nearest):.0f} % of {changes.sentences:,} sentences of the text have another "
-                "nearest sentence than before; the report shows the clearest"
+                f"{other:,} of {changes.sentences:,} sentences of the text have another nearest sentence than before; "
+                "the report shows the clearest"
             )

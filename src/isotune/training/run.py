@@ -27,6 +27,8 @@ from isotune.data import DATASETS
 from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.modules import read_modules
+from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
@@ -239,6 +241,11 @@ class _Run:
         corpora = Corpora(self.recipe, self.rows, tested_on + chosen_on, self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
+        poolings = encoder.pooling, read_modules(local_folder(self.model)).pooling
+        used, own = (pooling.words(encoder.backbone.layers) for pooling in poolings)
+        pooled = "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
+        if pooled:
+            self.recorder.say(f"start: {pooled}")
         self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder)}")
         methods = []  # of all stages
         for number, stage in enumerate(self.recipe.stages[: self.progress.stage]):  # which are over
@@ -258,7 +265,8 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences))
+            self.progress.ends.append("training failed, as the last warning says")
+        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled))
         if failure:
             kept = result.folder / "encoder"
             raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)

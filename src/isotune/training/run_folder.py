@@ -73,6 +73,7 @@ class Progress:
     best_file: str = ""  # the name of the file with the weights of that encoder
     done: bool = False  # whether the stage is over: its steps or its patience are used up
     dropped: list[int] = field(default_factory=list)  # the stages whose new layers were dropped, from 0
+    ends: list[str] = field(default_factory=list)  # why each stage that is over has ended
     seconds: float = 0.0  # what the run has taken until the checkpoint, if it has a time limit
     metrics_bytes: int = 0  # the length of metrics.jsonl at the time of the checkpoint
     # What the evaluations of the current stage have shown; `Selection` writes it.
@@ -87,7 +88,13 @@ class Progress:
     def next_stage(self) -> Progress:
         """The progress at the start of the next stage."""
         offset = self.offset + self.step
-        return Progress(self.stage + 1, offset, best_step=self.best_step, dropped=self.dropped, seconds=self.seconds)
+        kept = {name: getattr(self, name) for name in ("best_step", "dropped", "ends", "seconds")}
+        return Progress(self.stage + 1, offset, **kept)
+
+    def end(self, why: str) -> None:
+        """Ends the current stage, if it isn't over."""
+        self.ends += [] if self.done else [why]
+        self.done = True
 
 
 def best_file(stage: int, step: int) -> str:

@@ -153,8 +153,8 @@ class Selection:
     recorder: Recorder
     progress: Progress
 
-    def judge(self, encoder: Encoder, total: int) -> tuple[bool, bool]:
-        """Evaluates the encoder, and writes the records; says whether to keep it, and whether the stage is over."""
+    def judge(self, encoder: Encoder, total: int) -> bool:
+        """Evaluates the encoder, and writes the records; ends the stage if it is time; says whether to keep it."""
         progress, space = self.progress, measure_space(encoder, self.monitored)
         progress.start_space = start_space = progress.start_space or space
         result = self.scorer and self.scorer(encoder)
@@ -163,7 +163,6 @@ class Selection:
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
         keep = not forgotten and (result is None or not counts or self.keeps(result, progress.step))
-        out_of_patience = self.options.patience is not None and self.progress.stale >= self.options.patience
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""
@@ -187,7 +186,10 @@ class Selection:
                 f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more than most_forgotten "
                 f"{self.options.most_forgotten:g}: training ends, and an earlier step is kept",
             )
-        return keep, forgotten or out_of_patience
+            progress.end(f"too much was forgotten at step {progress.step} of {total}")
+        if self.options.patience is not None and progress.stale >= self.options.patience:
+            progress.end(f"no better dev score in {progress.stale} evaluations, at step {progress.step} of {total}")
+        return keep
 
     def _lost(self, encoder: Encoder) -> float:
         """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nothing bounds it."""

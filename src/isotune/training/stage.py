@@ -140,13 +140,14 @@ class StageTraining:
             taken = time.perf_counter() - began
             if progress.step == second < self.stepper.total:
                 self._tell_time(taken)
-            progress.done = progress.step == self.stepper.total
+            if progress.step == self.stepper.total:
+                progress.end(f"all steps were made, {progress.step:,} of {progress.step:,}")
             self.run.recorder.advance()
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
             counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step
             evaluated = counted % self.options.eval_every == 0 or progress.done
             if not progress.done and self._must_end(taken, evaluated):
-                progress.done = evaluated = True
+                evaluated = True
             recorded = progress.step % RECORD_EVERY == 0 or progress.done
             if update and (evaluated or recorded):
                 update.check(self.options)
@@ -178,6 +179,7 @@ class StageTraining:
         stage, made = self.progress.stage + 1, f"{self.progress.step} of {self.stepper.total}"
         text = f"the time limit ended stage {stage} after step {made}; the best step so far is kept"
         self.run.recorder.warn(self.progress.offset + self.progress.step, text)
+        self.progress.end(f"the time limit came after step {made}")
         return True
 
     def _stopped(self) -> bool:
@@ -203,13 +205,12 @@ class StageTraining:
             heads = encoder.heads.first(len(encoder.heads) - len(self.objectives.method.adds.heads))
             encoder = encoder.reading(encoder.pooling, heads)
         try:
-            keep, ends = self.selection.judge(encoder, self.stepper.total)
+            keep = self.selection.judge(encoder, self.stepper.total)
         except InputError as error:
             advice = f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
             raise TrainingFailed(
                 f"after step {progress.step}: {error}{advice}" if progress.step else str(error)
             ) from error
-        progress.done = progress.done or ends
         if keep:
             # At step 0 of a later stage, the encoder is still that of the step that the stage before kept.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step

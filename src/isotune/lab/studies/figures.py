@@ -12,9 +12,18 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import Figure, Study, Value
-from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
-from isotune.report import BLUE, INK, RING, legend_below, look, names_down, panels, styled
+from isotune.lab.studies.study import START, Figure, Study, Value
+from isotune.lab.studies.wording import (
+    digits,
+    heading,
+    label,
+    line_title,
+    measured_digits,
+    scaled,
+    score_title,
+    value_text,
+)
+from isotune.report import BLUE, INK, RING, VERMILION, legend_below, look, names_down, panels, styled
 
 COLOURS = "cividis"  # in order also for the colour-blind, and in grey
 LETTER = 0.075  # inches of a letter in an axis's names
@@ -32,6 +41,16 @@ def title(figure: Figure) -> str:
     """What a figure shows, in words."""
     over = f" by {' and '.join(map(label, figure.axes))}" if figure.axes else ""
     return f"{score_title(figure.y)}{over}"
+
+
+def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
+    """Where the score that a figure shows is highest, in words; the figure's title if nothing is measured."""
+    measured = {line.title: summary[0] for line in lines if (summary := line.summary(figure.y))}
+    if not measured:
+        return title(figure)
+    highest = measured_digits(study, figure.y, max(measured.values()))
+    best = [name for name, value in measured.items() if measured_digits(study, figure.y, value) == highest]
+    return f"{title(figure)}: highest with {' and '.join(best)}, {highest}"
 
 
 def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
@@ -119,6 +138,9 @@ def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None
     mean, deviation = _measured(study, drawn, score)
     (places,) = np.nonzero(np.isfinite(mean))
     ax.barh(places, mean[places], 0.7, xerr=deviation[places], color=BLUE, ecolor=INK)
+    starts = _measured(study, drawn, START + score)[0]
+    if np.isfinite(starts).any():
+        ax.plot(starts, range(len(drawn)), "D", color=VERMILION, label="start")
     published = [_published(line, score) for line in drawn]
     if any(map(isfinite, published)):
         ax.plot(published, range(len(drawn)), color=INK, markersize=7, label="published", **RING)

@@ -15,9 +15,9 @@ from pydantic import ConfigDict
 from isotune.evaluation import AGGREGATIONS, Result
 from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.figures import draw, title
+from isotune.lab.studies.figures import draw, finding, title
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.study import Study
+from isotune.lab.studies.study import Figure, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
 from isotune.report import save_png, svg, template
 
@@ -62,7 +62,6 @@ def write_page(folder: Path) -> Path:
         is_best=partial(_is_best, study, lines),
         best=score_title(study.best),
         grouped=any(arm.against for arm in study.arms),
-        beside={score for row in study.published if not row.analysis for score in row.scores},
         is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
@@ -90,11 +89,11 @@ def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> boo
 
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
-    """Writes the figures that can be drawn; gives the title and the SVG element of each."""
-    for number, figure in enumerate(study.figures, 1):
+    """Writes the figures that can be drawn; gives the finding and the SVG element of each."""
+    for number, figure in enumerate(study.figures or [Figure(kind="bars", y=study.judged)] * bool(study.arms), 1):
         if drawn := draw(study, figure, lines):
             save_png(drawn, folder / f"figure-{number}.png")
-            yield title(figure), svg(drawn, f"figure-{number}", title(figure))
+            yield finding(study, figure, lines), svg(drawn, f"figure-{number}", title(figure))
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
