@@ -31,7 +31,6 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 
 import isotune
-from isotune import files
 from isotune.cluster import Tasks, connect
 from isotune.data import ScoredPairs
 from isotune.encoder import Encoder, EncoderOptions
@@ -46,6 +45,17 @@ from isotune.evaluation import (
     cosine_similarities,
     evaluation_of,
     load_tasks,
+)
+from isotune.files import (
+    CHECKSUMS,
+    checksum_of,
+    checksums,
+    make_folder,
+    remove,
+    sync,
+    verify_checksums,
+    write_arrays,
+    write_text,
 )
 from isotune.kernels import DEVICE, default_device
 from isotune.lab.studies.study import WORDS
@@ -95,7 +105,7 @@ class Job(BaseModel):
     def is_damaged(self) -> bool:
         """Whether the files of a run that was made are no longer those that were written, or have no checksums."""
         try:
-            return self.is_made and not files.verify_checksums(self.folder)
+            return self.is_made and not verify_checksums(self.folder)
         except InputError:
             return True
 
@@ -108,13 +118,13 @@ class Job(BaseModel):
 def make(job: Job) -> None:
     """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done."""
     folder = job.folder
-    files.make_folder(folder.parent)
+    make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
         if job.is_made or not (folder / "recipe.toml").exists():
             _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
-        files.make_folder(folder)
+        make_folder(folder)
         if job.recipe is None:
             encoder: SentenceEncoder = load_untrained(job.model, job.encoder)
         else:
@@ -133,14 +143,14 @@ def make(job: Job) -> None:
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
             values[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
-        files.write_arrays(folder / VALUES, values)
+        write_arrays(folder / VALUES, values)
         scores = _training_scores(folder) if job.recipe else {}
         result = json.dumps({"scores": scores, "evaluation": evaluation.model_dump(mode="json")}, indent=2) + "\n"
-        sums = folder / files.CHECKSUMS
+        sums = folder / CHECKSUMS
         lines = sums.read_text("utf-8").splitlines(True) if sums.exists() else []
         of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, VALUES)))
-        files.write_text(sums, of_training + files.checksum_of(result, RESULT) + files.checksums(folder, (VALUES,)))
-        files.write_text(folder / RESULT, result)
+        write_text(sums, of_training + checksum_of(result, RESULT) + checksums(folder, (VALUES,)))
+        write_text(folder / RESULT, result)
         for path in (folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 
@@ -152,11 +162,11 @@ def load_untrained(model: str, options: EncoderOptions) -> SentenceEncoder:
 
 def _drop(path: Path) -> None:
     """Removes a file or folder, of which no part stays under its name if this process is killed meanwhile."""
-    files.remove(old := path.with_name(f"{path.name}.old"))
+    remove(old := path.with_name(f"{path.name}.old"))
     if path.exists():
         path.rename(old)
-        files.sync(path.parent)
-        files.remove(old)
+        sync(path.parent)
+        remove(old)
 
 
 def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
