@@ -183,7 +183,7 @@ class Corpora:
             pairs = f"; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both are" if counts.of_pairs else ""
             texts = f"{counts.sentences:,} of the {counts.of_sentences:,} texts of {task} are in the training text"
             recorder.say(f"overlap: {texts}{pairs}")
-        counted = {task: counts[2:] if counts.of_pairs else counts[:2] for task, counts in shared.items()}
+        counted = {task: counts[2:4] if counts.of_pairs else counts[:2] for task, counts in shared.items()}
         if heavy := [task for task, (found, of) in counted.items() if found > MUCH_OVERLAP * of]:
             recorder.warn(
                 0,
