@@ -27,6 +27,7 @@ from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Recipe
 from isotune.training import TrainingFailed, run, run_folder, stage
+from isotune.training.outcome import measurements
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
@@ -88,15 +89,30 @@ def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monke
 
 
 @pytest.mark.parametrize("dev", [{}, {"dev": "none"}])
-def test_a_time_limit_ends_the_training_and_the_run_is_finished(train: Train, dev: dict[str, str]) -> None:
+def test_a_time_limit_ends_the_training_and_the_run_is_finished(
+    train: Train, dev: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each stage with steps makes its first one."""
+    monkeypatch.setattr(stage, "SCORINGS", 1e9)  # which seem to take all of the time
     stages = [{"method": "simcse"}, {"method": "consert"}, {"method": "whitening"}]
-    result = train(stages=stages, steps=100_000, time_limit="0.1s", **dev)
+    result = train(stages=stages, steps=100_000, time_limit="2h", **dev)
     assert is_finished(result.folder)
     assert [record["step"] for record in metrics(result.folder, "train")] == [1, 2]
     for n in (1, 2):
         said = f"the time limit ended stage {n} after step 1 of 100000; the best step so far is kept"
         assert said in (result.folder / "report.html").read_text()
+
+
+def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = measurements
+    monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
+    folder = train(time_limit="2h").folder
+    assert re.search(r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text())
+    with pytest.raises(InputError, match=r"time_limit 1,800 s: too short: .* result takes 3,000 s; give more time"):
+        train("short", time_limit="30m")
+    assert not folder.with_name("short").exists()
 
 
 def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:

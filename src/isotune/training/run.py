@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from math import inf
 from operator import attrgetter
@@ -46,7 +46,15 @@ from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
+from isotune.training.outcome import (
+    GENERAL_TASK,
+    Result,
+    Scored,
+    compare_with_start,
+    finished_result,
+    measurements,
+    save_kept,
+)
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -250,6 +258,9 @@ class _Run:
         methods += self._try_stages(corpora, deepcopy(encoder))
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
+        scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences)
+        of_start = partial(measurements, self.model, self.recipe.encoder, scored_on)
+        self.measure_start = cache(partial(self.context.workers.by_leader, of_start))
         del methods
         failure = None
         try:
@@ -258,7 +269,7 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences))
+        result = self._finish(encoder, scored_on)
         if failure:
             kept = result.folder / "encoder"
             raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)
@@ -312,6 +323,20 @@ class _Run:
                 )
         return [method for _, method in methods]
 
+    def _time_left(self) -> float:
+        """The seconds that the time limit leaves for training; says them, and refuses a limit without any."""
+        if not self.recipe.time_limit:
+            return inf
+        limit, end = 60 * float(self.recipe.time_limit), self.measure_start().seconds  # as long as the start takes
+        spent = time.monotonic() - self.context.begun
+        left = limit - spent - end
+        if not (self.progress.stage or self.progress.step):
+            text = f"to load and to score the start took {spent:,.0f} s, and to score the result takes {end:,.0f} s"
+            if self.context.workers.highest(int(left <= 0)):
+                raise InputError(f"time_limit {limit:,.0f} s: too short: {text}; give more time, or fewer tasks")
+            self.recorder.say(f"time limit {limit:,.0f} s: {text}; {left:,.0f} s are left for training")
+        return left
+
     def _train_stages(
         self, corpora: Corpora, dev: DevTask | None, encoder: Encoder, tensors: Mapping[str, Tensor]
     ) -> None:
@@ -325,9 +350,8 @@ class _Run:
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
-            stages, now = sum(each.options.takes_steps for each in self.recipe.stages[number:]), time.monotonic()
-            left = 60 * float(self.recipe.time_limit or inf) - (now - self.context.begun)
-            end = now + left / max(1, stages)  # an equal share of the time that is left
+            left, stages = self._time_left(), self.recipe.stages[number:]
+            end = time.monotonic() + left / max(1, sum(each.options.takes_steps for each in stages))  # in equal shares
             training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress, end)
             if tensors:
                 run_folder.load_parts(tensors, training.parts, training.fixed)
@@ -410,7 +434,7 @@ class _Run:
         if signal and not self.progress.done:
             self.recorder.say(f"the encoder kept so far: {kept}")
             return Result(self.folder, None, None, signal.name)
-        comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
+        comparison = compare_with_start(self.context, self.recipe, self.measure_start, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
