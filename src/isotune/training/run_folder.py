@@ -35,7 +35,6 @@ from torch import Tensor, nn
 from isotune.errors import InputError, telling
 from isotune.files import (
     CHECKSUMS,
-    checksum_of,
     checksums,
     make_folder,
     read_json,
@@ -225,11 +224,15 @@ def create(folder: Path, plan: Recipe) -> None:
 
 
 def mark_finished(folder: Path) -> None:
-    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
+    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time.
+
+    At every moment, what SHA256SUMS names is there.
+    """
     environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
     records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
-    write_text(folder / CHECKSUMS, checksums(folder, records) + checksum_of(environment, ENVIRONMENT))
+    write_text(folder / CHECKSUMS, sums := checksums(folder, records))
     write_text(folder / ENVIRONMENT, environment)
+    write_text(folder / CHECKSUMS, sums + checksums(folder, (ENVIRONMENT,)))
 
 
 def is_finished(folder: Path) -> bool:
