@@ -1,3 +1,4 @@
+import csv
 import gzip
 import io
 import json
@@ -257,7 +258,7 @@ def test_a_bad_file_is_refused_in_one_line(name: str, content: bytes, message: s
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("stsbb", "unknown file or dataset 'stsbb': did you mean 'stsb'? Known: "),
+        ("stsbb", "unknown file or dataset 'stsbb': did you mean 'stsb' or 'stsb-"),
         ("stsb:trian", "unknown split of stsb 'trian': did you mean 'train'? Known: dev, test, train"),
         ("nowhere/a.txt", "nowhere/a.txt: no such file"),
         ("a" * 300 + ".txt", "aaa: no such file"),
