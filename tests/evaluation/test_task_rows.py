@@ -90,7 +90,8 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(monkeypatch: pytest.
         ("{},a,b", r"2 columns are named, and 3 are needed"),
         ("retrieval:{},a,c", r"no column 'c'"),
         ("classification:{},kind,a", r"36 different labels for 36 texts, none for 10 of them"),
-        ("classification:{}", r"can't tell which columns hold sentence, label"),
+        ("classification:{}", r"can't tell which columns hold sentence, label: .* behind the file: .*,COLUMN,COLUMN$"),
+        ("{}", r"in a task behind the file: .*,a,b,kind$"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, message: str) -> None:

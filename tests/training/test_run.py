@@ -393,8 +393,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
     ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
     ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
-    ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*--no-c"),
-    ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*--no-c"),
+    ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*cached false"),
+    ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*cached false"),
     (
         {"method": "whitening", "as_released": {"head_dropout": 0.1}},
         "head_dropout: method whitening computes .* without dropout; leave as_released.head_dropout at 0",

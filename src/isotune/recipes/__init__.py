@@ -89,7 +89,7 @@ def resolve(
     """
     if pairs:
         if "columns" in options:
-            raise InputError("--pairs and --columns both name columns; give one of them")
+            raise InputError("pairs and columns both name columns; give one of them")
         options = {**options, "columns": dict(zip(("sentence1", "sentence2"), pairs, strict=True))}
     recipe = recipe_of(recipe, method, pairs)
     name = str(recipe or method or "options")

@@ -54,7 +54,7 @@ class Corpus:
         with TemporaryFile(dir=folder) as file:
             shape = len(lengths), encoder.backbone.dimension
             size = 4 * math.prod(shape)
-            advice = "; free some space, then --resume continues from the last checkpoint"
+            advice = "; free some space, and resume the run from the last checkpoint"
             with telling(OSError, f"{folder}: the vectors of the text need {size:,} bytes here", advice):
                 if hasattr(os, "posix_fallocate"):  # macOS lacks this call: there a full disk ends in a crash
                     os.posix_fallocate(file.fileno(), 0, size)

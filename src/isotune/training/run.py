@@ -288,7 +288,7 @@ class _Run:
         return load_tasks(names)
 
     def _describe(self) -> None:
-        bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
+        bundled = ", the bundled one (model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
         bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
@@ -316,7 +316,7 @@ class _Run:
             asking = [(stage, method) for stage, method in methods if attrgetter(option)(stage.training)]
             if asking and all(method.cached for _, method in asking):
                 stage, _ = asking[0]
-                instead = ", or compute them in every step (--no-cached)" if hasattr(stage.options, "cached") else ""
+                instead = ", or compute them in every step (cached false)" if hasattr(stage.options, "cached") else ""
                 raise InputError(
                     f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave "
                     f"{option} at 0{instead}"
@@ -378,7 +378,7 @@ class _Run:
             scaled = training.learning_rate * PAPERS_WIDTH / width
             self.recorder.say(
                 f"stage {number + 1}: the paper's learning rate {training.learning_rate:g} is for models of width "
-                f"{PAPERS_WIDTH}; --rate-width {PAPERS_WIDTH} scales it to {scaled:.2g} for this one"
+                f"{PAPERS_WIDTH}; rate_width {PAPERS_WIDTH} scales it to {scaled:.2g} for this one"
             )
         rate = training.attention_dropout
         if rate is not None and not encoder.backbone.padded:

@@ -113,7 +113,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         with written(path) as part, rust_writes():
             save_file(unshared, part, {"isotune": metadata})
     except InputError as error:
-        raise InputError(f"{error}; free some space, then --resume continues from the last checkpoint") from error
+        raise InputError(f"{error}; free some space, and resume the run from the last checkpoint") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -157,7 +157,7 @@ def check_space(folder: Path, encoder: nn.Module) -> str:
     if free < most:
         raise InputError(
             f"{folder}: the run needs up to {most:,.0f} MB here, and the disk has {free:,.0f} MB; free some space, or "
-            "choose another --out"
+            "choose another folder"
         )
     return f"up to {most:,.0f} MB during the run, {size / 1e6:,.0f} MB afterwards; {free:,.0f} MB are free"
 
@@ -184,7 +184,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
             f"{folder}: another process trains in this folder: {holder}; wait for its end, or stop that process"
         ) from None
     except OSError as error:
-        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
+        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another") from error
     try:
         yield
     finally:
@@ -196,12 +196,12 @@ def held(folder: Path, new: bool) -> Iterator[None]:
 def check_new(folder: Path) -> None:
     """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun."""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
+        raise InputError(f"{folder}: this is a file; choose a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
         begun = {LOCK, HOLDER, *([ENVIRONMENT] if CHECKSUM in _environment(folder) else ())}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
-            raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
+            raise InputError(f"{folder}: this folder exists already; choose another, or resume its run")
 
 
 def create(folder: Path, plan: Recipe) -> None:
