@@ -344,7 +344,7 @@ def test_a_lower_learning_rate_is_advised_only_where_the_vectors_are_at_fault(
         raise kind("no score")
 
     monkeypatch.setattr("isotune.training.selection.score_task", score_task)
-    with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*encoder kept so far") as failure:
+    with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*encoder is the encoder of step 0") as failure:
         train()
     assert ("lower learning_rate" in str(failure.value)) is advises
 

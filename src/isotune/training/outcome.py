@@ -35,12 +35,12 @@ from isotune.evaluation import (
     sentence_vectors,
 )
 from isotune.evaluation.results import MEASURES, DevGain, Verdict
+from isotune.evaluation.tasks import GENERAL_PAIRS
 from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
-from isotune.training.selection import GENERAL_PAIRS
 
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 

@@ -272,7 +272,7 @@ class _Run:
         result = self._finish(encoder, scored_on)
         if failure:
             kept = result.folder / "encoder"
-            raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)
+            raise TrainingFailed(f"{failure}; {kept} is the encoder of step {self.progress.best_step}", kept)
         return result
 
     def _load_tasks(self) -> list[Task]:
@@ -432,7 +432,8 @@ class _Run:
         workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         if signal and not self.progress.done:
-            self.recorder.say(f"the encoder kept so far: {kept}")
+            start = "" if self.progress.best_step else ", the start"
+            self.recorder.say(f"encoder so far: {kept}, from step {self.progress.best_step}{start}")
             return Result(self.folder, None, None, signal.name)
         comparison = compare_with_start(self.context, self.recipe, self.measure_start, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))

@@ -31,6 +31,7 @@ from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import DevTask, TaskResult, load_dev, resampled
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, measure
+from isotune.evaluation.tasks import GENERAL_PAIRS
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
@@ -43,7 +44,6 @@ from isotune.training.run_folder import Progress
 from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
-GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
 MONITORED = 256  # sentences of the sample that shows a collapse
 
