@@ -126,6 +126,15 @@ def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.
     assert "the time limit ended stage 1 after step 6 of 12" in (folder / "train.log").read_text()
 
 
+def test_a_run_on_rows_of_the_bundled_model_suggests_what_the_user_can_do(
+    train: Train, sentences: list[str], pairs: Path
+) -> None:
+    folder = train(sources=None, rows=sentences, model=None, steps=1).folder
+    log = (folder / "train.log").read_text()
+    assert "in these commands, TEXT stands for a file of your sentences, one a line" in log
+    assert f"isotune evaluate {folder}/encoder sentence-transformers/all-MiniLM-L6-v2 --tasks {pairs}\n" in log
+
+
 def test_times_have_a_unit_or_are_minutes() -> None:
     def minutes(time_limit: object) -> float | str | None:
         return Recipe.from_table({"stages": [{"method": "simcse"}], "time_limit": time_limit}).time_limit

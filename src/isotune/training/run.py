@@ -31,6 +31,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
+from isotune.evaluation.tasks import GENERAL_PAIRS
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
 PAPERS_WIDTH = 768  # of BERT-base, for which the papers give rates
 HEADS_RATE = 1e-4  # from which on a paper's rate is for new layers alone, such as a flow
+FINISHED = "sentence-transformers/all-MiniLM-L6-v2"  # what the README advises most people to start from
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -409,20 +411,25 @@ class _Run:
         device = [f"--device={os.environ[DEVICE]}"] if os.environ.get(DEVICE) else []
         encoder, index = shlex.join([str(kept), *plugin_words(), *device]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
-        text = "TEXT" if "-" in data or not data else shlex.join(data)
+        if "-" in data or not data:  # nothing that another command can read
+            self.recorder.say("in these commands, TEXT stands for a file of your sentences, one a line:")
+            data = ("TEXT",)
+        text = shlex.join(data)
         columns = (self.recipe.columns.get(field) for field in ("sentence", "sentence2", "positive"))
         named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in columns if column), "")
         if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
-            file = text if len(data) < 2 else shlex.quote(data[0])
+            file = shlex.quote(data[0])
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
             self.recorder.say(f"  isotune label {file}{named} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
             self.recorder.say(
-                "the bundled model is for trying: all-MiniLM-L6-v2, untouched, has 85.8 on stsb-open, "
-                "and --model sentence-transformers/all-MiniLM-L6-v2 starts from that encoder"
+                f"the bundled model is for trying: {FINISHED}, untouched, has 85.8 on stsb-open, and a run can start "
+                "from that model"
             )
+            if own := self.recipe.tasks or {self.recipe.dev} - {"none", GENERAL_PAIRS}:
+                self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
         self.recorder.say(f"  isotune index {encoder} {text}{named} --out {index}")
