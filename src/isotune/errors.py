@@ -97,8 +97,9 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: 0 rows, 1 row, 2,000 rows."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun: 0 rows, 1 row, 2,000 queries."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def require_extra(extra: str, *modules: str) -> None:

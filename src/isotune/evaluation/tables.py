@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from isotune.errors import counted
 from isotune.evaluation.results import (
     RANKING_MEASURES,
     Aggregation,
@@ -83,10 +84,10 @@ def _title(task: TaskResult, aggregation: Aggregation, metric: Metric) -> str:
         case GeometryResult():
             return (
                 f"Geometry of {task.data}: {task.sentences:,} sentences, {task.normalisation}; "
-                f"{task.positives:,} positives, {task.positive}"
+                f"{counted(task.positives, 'positive')}, {task.positive}"
             )
         case RetrievalResult():
-            return f"{task.name} x 100: {task.queries:,} queries, {task.documents:,} documents"
+            return f"{task.name} x 100: {counted(task.queries, 'query')}, {counted(task.documents, 'document')}"
         case NamedScores():
             return f"{task_title(task.name)}, score x 100"
 

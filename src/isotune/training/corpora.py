@@ -15,7 +15,7 @@ from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, counted, telling
 from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
@@ -98,7 +98,7 @@ class Corpora:
                 raise InputError(f"{named}: {content}; training needs different sentences")
             if not stage.training.as_released.upsample and store.is_constant():
                 raise InputError(
-                    f"{named}: all {len(store):,} rows become the same tokens, so there is "
+                    f"{named}: {counted(len(store), 'row')}, all of the same tokens, so there is "
                     "nothing to learn from them; choose a model whose vocabulary has their words"
                 )
             title = f"stage {number + 1}" if name == ROWS else f"stage {number + 1}, {name}"
@@ -172,8 +172,8 @@ class Corpora:
     def _describe(
         self, title: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
     ) -> None:
-        recorder = self.run.recorder
-        recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
+        recorder, different = self.run.recorder, counted(data.distinct, "different text")
+        recorder.say(f"{title}: {counted(data.rows, 'row')}, {different}, {counted(data.tokens, 'token')}")
         repeats = 1 - data.distinct / data.sentences
         if repeats > MANY_REPEATS and method.separates_copies:
             recorder.warn(0, f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart")
@@ -181,8 +181,8 @@ class Corpora:
             recorder.warn(0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens")
         for task, counts in shared.items():
             recorder.say(
-                f"overlap: {counts.sentences:,} of the {counts.of_sentences:,} sentences of {task} are in the training "
-                f"text; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both sentences are"
+                f"overlap: {counts.sentences:,} of {counted(counts.of_sentences, 'sentence')} of {task} are in the "
+                f"training text; for {counts.pairs:,} of {counted(counts.of_pairs, 'pair')} both sentences are"
             )
         if heavy := [task for task, counts in shared.items() if counts.pairs > MUCH_OVERLAP * counts.of_pairs]:
             recorder.warn(
@@ -196,7 +196,7 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
     """Draws `size` rows in their order; `upsample` repeats them, to no more rows than there were."""
     drawn, count = _draw(rows, size, seed)
     if len(drawn) < size:
-        raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
+        raise InputError(f"sample {size} of {counted(len(drawn), 'row')}; give {len(drawn)} or less")
     return drawn * (count // size if upsample else 1)
 
 

@@ -295,7 +295,7 @@ class _Run:
         self.recorder.say(f"model: {self.model}{bundled}")
         bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
         kept = (
-            f"step that loses at most {bound:g} points on general pairs" if bound is not None else "step, not the best,"
+            f"step that loses no more than {bound:g} on general pairs" if bound is not None else "step, not the best,"
         )
         last = "" if self.recipe.dev_task else f"; the last {kept} is kept"
         self.recorder.say(f"dev data: {self.recipe.dev}{last}")
