@@ -21,17 +21,13 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
     DevTask,
-    Floats,
     Measured,
     RunEvaluation,
     STSTask,
     Task,
-    TaskResult,
-    cosine_similarities,
     differences,
     interval,
     measure,
-    resampled,
     sentence_vectors,
 )
 from isotune.evaluation.results import MEASURES, DevGain, Verdict
@@ -180,8 +176,7 @@ class Measurements(NamedTuple):
     """What an encoder is compared by."""
 
     scored: Measured
-    drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
-    dev: tuple[TaskResult, Floats] | None  # the result of the dev task, and its values row by row
+    dev: Measured | None  # by the dev task alone
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
     seconds: float  # that it took to load the encoder and to measure it
 
@@ -190,26 +185,24 @@ def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) 
     """Loads an encoder, and measures it."""
     began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
-    drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
-    dev = scored_on.dev.score(encoder) if scored_on.dev else None
+    dev = measure([scored_on.dev], encoder, str(model)) if scored_on.dev else None
     text = (
         sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     )
     scored = measure(scored_on.tasks, encoder, str(model))
-    return Measurements(scored, drawn.astype(np.float32), dev, text, time.monotonic() - began)
+    return Measurements(scored, dev, text, time.monotonic() - began)
 
 
 def _dev_gain(task: DevTask, before: Measurements, after: Measurements) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
-    old, new = (resampled(task, values)[task.name] for _, values in measured)
+    old, new = (each.samples[task.name] for each in measured)
     low, high = interval(new - old)
-    scores = [result.scores("all", "spearman")[task.name] for result, _ in measured]
     return DevGain(
         name=task.pairs.name,
         unit=task.unit,
-        rows=len(measured[0][1]),
-        before=scores[0],
-        after=scores[1],
+        rows=len(measured[0].values[task.name]),
+        before=measured[0].scores[task.name],
+        after=measured[1].scores[task.name],
         low=low,
         high=high,
         ahead=float(np.mean(new > old)),
@@ -222,8 +215,10 @@ def _write(
     folder = run.folder
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
-        arrays = {"before": before.drawn, "after": after.drawn, "gold": scored_on.drawn.scores.astype(np.float32)}
-        write_arrays(folder / "cosines.npz", {**arrays, "task": np.array(scored_on.drawn.name)})
+        name, gold = scored_on.drawn.name, scored_on.drawn.scores
+        arrays = {"before": before.scored.values[name], "after": after.scored.values[name], "gold": gold}
+        arrays = {each: values.astype(np.float32) for each, values in arrays.items()}
+        write_arrays(folder / "cosines.npz", {**arrays, "task": np.array(name)})
     if len(scored_on.sentences) >= FEWEST_SENTENCES:
         changes = compare_text(before.text, after.text, scored_on.sentences)
         write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
