@@ -27,7 +27,6 @@ from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Recipe
 from isotune.training import TrainingFailed, run, run_folder, stage
-from isotune.training.outcome import measurements
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
@@ -106,7 +105,7 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
 def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = measurements
+    measured = run.measurements
     monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
     folder = train(time_limit="2h").folder
     assert re.search(r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text())

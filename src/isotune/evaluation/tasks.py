@@ -92,6 +92,7 @@ def _load_sts(name: str, source: str) -> STSTask:
     return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
 
+GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
 _OWN: Mapping[str, NamedTask] = {
     **{

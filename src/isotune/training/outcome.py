@@ -19,26 +19,14 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.evaluation import (
-    DevTask,
-    Measured,
-    RunEvaluation,
-    STSTask,
-    Task,
-    differences,
-    interval,
-    measure,
-    sentence_vectors,
-)
-from isotune.evaluation.results import MEASURES, DevGain, Verdict
-from isotune.evaluation.tasks import GENERAL_PAIRS
+from isotune.evaluation import DevTask, Measured, STSTask, Task, differences, interval, measure, sentence_vectors
+from isotune.evaluation.results import MEASURES, DevGain, RunEvaluation, Verdict
+from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
-
-GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 
 
 @dataclass(frozen=True, repr=False)

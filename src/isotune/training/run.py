@@ -31,7 +31,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
-from isotune.evaluation.tasks import GENERAL_PAIRS
+from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
@@ -47,15 +47,7 @@ from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import (
-    GENERAL_TASK,
-    Result,
-    Scored,
-    compare_with_start,
-    finished_result,
-    measurements,
-    save_kept,
-)
+from isotune.training.outcome import Result, Scored, compare_with_start, finished_result, measurements, save_kept
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept

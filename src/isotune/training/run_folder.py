@@ -33,16 +33,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError, telling
-from isotune.files import (
-    CHECKSUMS,
-    checksums,
-    make_folder,
-    read_json,
-    remove,
-    rust_writes,
-    write_text,
-    written,
-)
+from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
