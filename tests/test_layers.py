@@ -94,6 +94,19 @@ def test_the_lab_comes_in_through_the_front_doors() -> None:
     assert wrong == []
 
 
+def test_errors_name_options_as_python_does() -> None:
+    """But for those of the command line. A flag stands in a whole command, or beside what it is in Python."""
+    wrong = []
+    for path in (path for path in modules() if path.parent.name != "cli"):
+        for node in ast.walk(ast.parse(path.read_text(), path.name)):
+            if isinstance(node, ast.Raise):
+                parts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+                text = "".join(map(str, parts))
+                if re.search("--[a-z]", text) and not re.search("isotune [a-z]|in Python", text):
+                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")
+    assert wrong == []
+
+
 @cache
 def distributions() -> Mapping[str, list[str]]:
     """The distributions of each package that is installed; to look them up takes a second."""

@@ -68,29 +68,38 @@ SYNONYMS = {
 }
 
 
-def nearest(got: str, allowed: Iterable[str]) -> str | None:
-    """The name that a person may mean: what other tools call it, or the most similar one, in any case; or None."""
+LISTS = {  # the commands that list all names of a kind, by the first word for the kind
+    **{"recipe": "isotune recipes", "dataset": "isotune datasets", "file": "isotune datasets"},
+    **{"command": "isotune --help", "task": "isotune evaluate --help", "table": "isotune reproduce"},
+    **dict.fromkeys(("method", "option"), "isotune train --help"),
+}
+FEW = 12  # names of a kind that an error lists
+
+
+def nearest(got: str, allowed: Iterable[str]) -> list[str]:
+    """The names that a person may mean: what other tools call it, or at most three similar ones, in any case."""
     plain = {name.lower().strip("-").replace("_", "-"): name for name in allowed}
     word = got.lower().strip("-").replace("_", "-")
-    similar = [meant] if (meant := SYNONYMS.get(word)) in plain else difflib.get_close_matches(word, plain, n=1)
-    return plain[similar[0]] if similar else None
+    similar = [meant] if (meant := SYNONYMS.get(word)) in plain else difflib.get_close_matches(word, plain)
+    return [plain[name] for name in similar[: 1 if word in plain else None]]
 
 
 def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
-    """Makes the error for a name that is not allowed, with the most similar name that is.
+    """Makes the error for a name that is not allowed, with similar names, and all names or the command that lists them.
 
     >>> print(unknown("method", "simsce", ["consert", "simcse"]))
     unknown method 'simsce': did you mean 'simcse'? Known: consert, simcse
     """
-    names = sorted(allowed)
-    meant = nearest(got, names)
-    hint = f": did you mean {meant!r}?" if meant else "."
-    return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}")
+    names, command = sorted(allowed), LISTS.get(kind.split()[0])
+    meant = " or ".join(map(repr, nearest(got, names)))
+    known = f"{command} lists all" if command and len(names) > FEW else f"Known: {', '.join(names)}"
+    return InputError(f"unknown {kind} {got!r}{f': did you mean {meant}?' if meant else '.'} {known}")
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: 0 rows, 1 row, 2,000 rows."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun: 0 rows, 1 row, 2,000 queries."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def require_extra(extra: str, *modules: str) -> None:

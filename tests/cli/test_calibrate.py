@@ -75,6 +75,6 @@ def test_what_calibrate_refuses(isotune: Call, refused: Refused, encoder: Path, 
     code, table, error = isotune(*words, "--tasks", "high.tsv")
     assert code == 2
     assert "high.tsv" in table  # what was measured is not lost
-    assert "a score of 100; scores from 0 to 5 are needed, or another scale (--scale)" in error
+    assert "a score of 100; give scores from 0 to 5, or another scale" in error
     assert "--scale is for --calibrate" in refused("evaluate", encoder, "--scale", 5)
     assert not (encoder / "calibration.json").exists()

@@ -39,7 +39,7 @@ def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkey
     answer(monkeypatch, "1")
     isotune(*words, "--out", "new/pairs.tsv")
     answer(monkeypatch)
-    assert isotune(*words, "--out", "new/pairs.tsv").out.startswith("all 3 pairs are scored; --pairs chooses more\n")
+    assert isotune(*words, "--out", "new/pairs.tsv").out.startswith("3 pairs scored, none left; --pairs chooses more\n")
 
 
 def test_the_end_compares_the_encoders_with_an_interval(

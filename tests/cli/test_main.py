@@ -116,8 +116,8 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["trian"], "unknown command 'trian': did you mean 'train'? Known: analyse, datasets"),
-        (["--hlep"], "unknown command '--hlep'. Known: analyse"),
+        (["trian"], "unknown command 'trian': did you mean 'train'? isotune --help lists all"),
+        (["--hlep"], "unknown command '--hlep'. isotune --help lists all"),
         (["train", "--temprature", "1"], "Unknown option: --temprature. Did you mean --temperature?"),
         (["train", "--resume"], "--resume needs --out"),
         (["train", "--no-resume"], "Did you mean --resume? See isotune train --help"),
@@ -135,8 +135,9 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["train", "x", "--lr=1"], "Unknown option: --lr. Did you mean --learning-rate?"),
         (["train", "x", "--BatchSize", "8"], "Did you mean --batch-size?"),
         (["train", "x", "--method", "SimCSE"], "unknown method 'SimCSE': did you mean 'simcse'?"),
+        (["train", "x", "--method", "adaptt"], "adaptt is no method: give recipe adapt"),
         (
-            ["train", "x", "--recipe", "SimCSE"],
+            ["train", "x", "--recipe", "SimCES"],
             "give method simcse, or one of its recipes: simcse-unsup, small-bert-un",
         ),
         (["train", "x", "--model", "all-MiniLM-L6-v2"], "write its owner too: sentence-transformers/all-MiniLM-L6-v2"),

@@ -80,7 +80,7 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
         (["study", "sizes.toml", "--processes", "-1"], "processes -1: at least 1 is needed"),
         (["study", "sizes.toml", "--threads", "0"], "threads 0: at least 1 is needed"),
         (["report", "."], "is not a run folder"),
-        (["reproduce", "consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4'?"),
+        (["reproduce", "consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4' or"),
         (["reproduce", "concert", "--all"], "unknown paper 'concert': did you mean 'consert'?"),
         (["reproduce", "consert/table4", "--options", "steps"], "steps: write NAME=VALUE, such as steps=200"),
         (["reproduce", "consert/table4", "--options", "batch_size=4"], "option batch_size can't be given"),

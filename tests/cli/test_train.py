@@ -184,7 +184,7 @@ def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused
     assert pairs["stages"][0]["method"] == "pairs"
     own = isotune("train", "gone.csv", "--pairs", "title", "body", "--recipe", "simcse-sup", "--dry-run").out
     assert tomllib.loads(own)["title"] == plan_table("simcse-sup", None, None)["title"]
-    assert "--pairs and --columns both name columns" in refused(
+    assert "pairs and columns both name columns" in refused(
         "train", "x.csv", "--pairs", "a", "b", "--columns", "sentence1=c"
     )
 
@@ -228,7 +228,7 @@ def test_bad_input_is_one_line_and_leaves_no_folder(
 
 
 def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: list[str]) -> None:
-    assert "text.txt: this is a file; choose another --out" in refused("train", text, *few_steps, "--out", "text.txt")
+    assert "text.txt: this is a file; choose a new folder" in refused("train", text, *few_steps, "--out", "text.txt")
     assert "folder can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isotune.data import Pair, read, read_scored_pairs
 from isotune.errors import InputError
-from isotune.evaluation import geometry, load_tasks
+from isotune.evaluation import geometry, load_tasks, source_of
 from isotune.evaluation.geometry import alignment
 from isotune.evaluation.results import GeometryResult
 from tests.reference import geometry as reference
@@ -80,6 +80,12 @@ def test_a_file_of_scored_pairs(tmp_path: Path) -> None:
 def test_a_space_without_two_sentences_or_a_positive_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         task(text, tmp_path)
+
+
+def test_the_bundled_pairs_stand_in_for_sts_b(monkeypatch: pytest.MonkeyPatch, nothing_fetched: None) -> None:
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)
+    (task,) = load_tasks("geometry")
+    assert task.data == source_of("geometry") == "stsb-open:dev"
 
 
 def test_sts_b_and_qqp(real_data: Path) -> None:

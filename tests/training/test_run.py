@@ -88,15 +88,30 @@ def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monke
 
 
 @pytest.mark.parametrize("dev", [{}, {"dev": "none"}])
-def test_a_time_limit_ends_the_training_and_the_run_is_finished(train: Train, dev: dict[str, str]) -> None:
+def test_a_time_limit_ends_the_training_and_the_run_is_finished(
+    train: Train, dev: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each stage with steps makes its first one."""
+    monkeypatch.setattr(stage, "SCORINGS", 1e9)  # which seem to take all of the time
     stages = [{"method": "simcse"}, {"method": "consert"}, {"method": "whitening"}]
-    result = train(stages=stages, steps=100_000, time_limit="0.1s", **dev)
+    result = train(stages=stages, steps=100_000, time_limit="2h", **dev)
     assert is_finished(result.folder)
     assert [record["step"] for record in metrics(result.folder, "train")] == [1, 2]
     for n in (1, 2):
         said = f"the time limit ended stage {n} after step 1 of 100000; the best step so far is kept"
         assert said in (result.folder / "report.html").read_text()
+
+
+def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = run.measurements
+    monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
+    folder = train(time_limit="2h").folder
+    assert re.search(r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text())
+    with pytest.raises(InputError, match=r"time_limit 1,800 s: too short: .* result takes 3,000 s; give more time"):
+        train("short", time_limit="30m")
+    assert not folder.with_name("short").exists()
 
 
 def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +123,15 @@ def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.
     monkeypatch.setattr(run_folder, "last_checkpoint", lambda _: (tensors, longer))
     resume(folder)
     assert "the time limit ended stage 1 after step 6 of 12" in (folder / "train.log").read_text()
+
+
+def test_a_run_on_rows_of_the_bundled_model_suggests_what_the_user_can_do(
+    train: Train, sentences: list[str], pairs: Path
+) -> None:
+    folder = train(sources=None, rows=sentences, model=None, steps=1).folder
+    log = (folder / "train.log").read_text()
+    assert "in these commands, TEXT stands for a file of your sentences, one a line" in log
+    assert f"isotune evaluate {folder}/encoder sentence-transformers/all-MiniLM-L6-v2 --tasks {pairs}\n" in log
 
 
 def test_times_have_a_unit_or_are_minutes() -> None:
@@ -332,7 +356,7 @@ def test_a_lower_learning_rate_is_advised_only_where_the_vectors_are_at_fault(
         raise kind("no score")
 
     monkeypatch.setattr("isotune.training.selection.score_task", score_task)
-    with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*encoder kept so far") as failure:
+    with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*encoder is the encoder of step 0") as failure:
         train()
     assert ("lower learning_rate" in str(failure.value)) is advises
 
@@ -381,8 +405,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
     ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
     ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
-    ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*--no-c"),
-    ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*--no-c"),
+    ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*cached false"),
+    ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*cached false"),
     (
         {"method": "whitening", "as_released": {"head_dropout": 0.1}},
         "head_dropout: method whitening computes .* without dropout; leave as_released.head_dropout at 0",

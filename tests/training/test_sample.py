@@ -21,7 +21,7 @@ def test_a_sample_is_of_the_rows_in_their_order_and_follows_from_the_seed() -> N
     assert kept == _sample(iter(ROWS), 7, 1)
     assert kept != _sample(ROWS, 7, 2)
     assert _sample(ROWS, 20, 1) == ROWS
-    with pytest.raises(InputError, match=r"sample 21 is more than the data has \(20 rows\); give 20 or less"):
+    with pytest.raises(InputError, match=r"sample 21 of 20 rows; give 20 or less"):
         _sample(ROWS, 21, 0)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import isotune
-from isotune.errors import InputError, unknown
+from isotune.errors import unknown
 
 INSTALL = "--install-completion"
 # What each command does, in at most 66 characters, and an example, which runs as printed in a folder in which those
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
         print(isotune.__version__ if command in ("--version", "-V") else HELP)
         return 0
     if command not in (*COMMANDS, INSTALL):
-        raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
+        raise unknown("command", command, COMMANDS)
     isotune.tune_process()
     from isotune.cli.parser import call  # imports cyclopts
 

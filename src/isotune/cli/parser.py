@@ -94,7 +94,7 @@ def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> Input
         case UnknownOptionError(token=token, argument_collection=known):
             option = (token.keyword or token.value).partition("=")[0]
             meant = nearest(option, [name for argument in known for name in argument.names if name.startswith("-")])
-            message = f"Unknown option: {option}.{f' Did you mean {meant}?' if meant else ''}"
+            message = f"Unknown option: {option}.{f' Did you mean {meant[0]}?' if meant else ''}"
             if command == "train":
                 from isotune.cli.train import where_option_is
 

@@ -50,7 +50,7 @@ def _advice(dataset: Dataset, split: str) -> Iterator[None]:
         facts = dataset.splits[split]
         ways = [f"set ISOTUNE_DATA to a folder with {facts.file}"] if facts.file else []
         ways += ["be online"] if dataset.hub or dataset.web else []
-        ways += [f"take what stands in for it, {facts.stand_in} (--stand-ins)"] if facts.stand_in else []
+        ways += [f"take what stands in for it, {facts.stand_in} (stand_ins)"] if facts.stand_in else []
         raise InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}") from error
 
 

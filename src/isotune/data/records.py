@@ -117,11 +117,12 @@ def _csv(file: BinaryIO, name: str) -> Records:
 def _tsv(file: BinaryIO, name: str) -> Records:
     """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
     lines = enumerate(decoded_lines(file, name), 1)
-    quoted = set()
+    quoted = set()  # True for a cell as only a program that quotes fields writes it, None for one that it never writes
     for number, record in _table(((number, line.rstrip("\r\n").split("\t")) for number, line in lines), name):
-        quoted |= {bool(QUOTED.fullmatch(cell)) for cell in map(str, record.values()) if cell.startswith('"')}
+        cells = [cell for cell in map(str, record.values()) if cell.startswith('"')]
+        quoted |= {'""' in cell[1:-1] if QUOTED.fullmatch(cell) else None for cell in cells}
         yield number, record
-    if quoted == {True}:
+    if True in quoted and None not in quoted:
         logger.warning("%s: the quotes around fields are read as text in a .tsv; save a .csv if they are not", name)
 
 

@@ -87,7 +87,7 @@ def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
     dataset = name.partition(":")[0]
     if scale is None and dataset not in DATASETS and scores.max() <= 1:
         raise InputError(
-            f"{name}: no score is above 1, so their scale is not known; give scale 1 (--scale 1) if 1 says that two "
+            f"{name}: no score is above 1, so their scale is not known; give scale 1 if 1 says that two "
             f"sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
         )
     lowest, highest = (
@@ -96,7 +96,6 @@ def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
     shares: Floats = (scores - lowest) / (highest - lowest)
     if (wrong := (shares < 0) | (shares > 1)).any():
         raise InputError(
-            f"{name}: a score of {scores[wrong][0]:g}; scores from {lowest:g} to {highest:g} are needed, or another "
-            "scale (--scale)"
+            f"{name}: a score of {scores[wrong][0]:g}; give scores from {lowest:g} to {highest:g}, or another scale"
         )
     return shares

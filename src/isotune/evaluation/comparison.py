@@ -110,6 +110,7 @@ class Measured:
     evaluation: Evaluation
     scores: Mapping[str, float]  # by the names of `Evaluation.scores`
     samples: Mapping[str, Floats]  # [resamples] of each task with rows, and of each group of such tasks
+    values: Mapping[str, Floats]  # of each task, those of its rows that its `score` gives
 
 
 def measure(
@@ -122,16 +123,17 @@ def measure(
     """Scores an encoder on tasks that `load_tasks` has read. Geometry and the tasks of plugins are not resampled."""
     results: list[TaskResult] = []
     samples: dict[str, Floats] = {}
+    values: dict[str, Floats] = {}
     for place, task in enumerate(tasks):
-        result, values = task.score(encoder)
+        result, values[task.name] = task.score(encoder)
         results.append(result)
         if isinstance(task, RowTask):
-            samples |= resampled(task, values, aggregation, metric, seed=place)
+            samples |= resampled(task, values[task.name], aggregation, metric, seed=place)
     for group, members in GROUPS.items():
         if samples.keys() >= set(members):
             samples[group] = np.mean([samples[member] for member in members], axis=0)
     evaluation = evaluation_of(results, name)
-    return Measured(evaluation, evaluation.scores(aggregation, metric), samples)
+    return Measured(evaluation, evaluation.scores(aggregation, metric), samples, values)
 
 
 def compare_measured(encoders: Iterable[Measured]) -> Comparison:

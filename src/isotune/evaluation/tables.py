@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from isotune.errors import counted
 from isotune.evaluation import results
 from isotune.evaluation.tasks import GROUPS, task_title
 
@@ -71,10 +72,10 @@ def _title(task: results.TaskResult, aggregation: results.Aggregation, metric: r
         case results.GeometryResult():
             return (
                 f"Geometry of {task.data}: {task.sentences:,} sentences, {task.normalisation}; "
-                f"{task.positives:,} positives, {task.positive}"
+                f"{counted(task.positives, 'positive')}, {task.positive}"
             )
         case results.RetrievalResult():
-            return f"{task.name} x 100: {task.queries:,} queries, {task.documents:,} documents"
+            return f"{task.name} x 100: {counted(task.queries, 'query')}, {counted(task.documents, 'document')}"
         case results.NamedScores():
             return f"{task_title(task.name)}, score x 100"
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from isotune.data import LabelledSentence, Pair, Row, ScoredPair, read
 from isotune.data.rows import R
 from isotune.data.sources import Source
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, counted, unknown
 from isotune.files import make_folder, write_text
 
 Kind: TypeAlias = Literal["similarity", "retrieval", "classification"]
@@ -86,7 +86,7 @@ def named_columns(name: object, columns: Sequence[str], row_type: type[R]) -> Ma
     """The columns by the fields of the row type; None if there are none."""
     if columns and len(columns) != len(row_type._fields):
         raise InputError(
-            f"{name}: {len(columns)} columns are named, and {len(row_type._fields)} are needed: "
+            f"{name}: {counted(len(columns), 'column')} named, and {len(row_type._fields)} needed: "
             f"{', '.join(row_type._fields)}"
         )
     return dict(zip(row_type._fields, columns, strict=True)) if columns else None

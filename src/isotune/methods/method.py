@@ -332,6 +332,6 @@ def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Aug
     knows_positions = getattr(encoder.backbone.model.config, "position_biased_input", True)
     if type(augmentation).positions is not Augmentation.positions and not knows_positions:
         raise InputError(
-            f"augmentation {name}: this model has no positions; give --augmentations token_cutoff feature_cutoff"
+            f"augmentation {name}: this model has no positions; give the augmentations token_cutoff and feature_cutoff"
         )
     return augmentation

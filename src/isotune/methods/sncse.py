@@ -50,13 +50,13 @@ class SNCSE(Method):
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):
                 raise InputError(
-                    f"prompt {encoder.prompt!r}: method sncse sets its own prompt; give --prompt '', or keep this "
-                    "prompt with --no-prompts"
+                    f"prompt {encoder.prompt!r}: method sncse sets its own prompt; give prompt '', or keep this "
+                    "prompt with prompts false"
                 )
             if encoder.pooling.mode == "mask" and not encoder.prompt:
                 raise InputError(
                     "pooling mask without a prompt that brings a mask: the start can't be evaluated; method sncse sets "
-                    "prompt and pooling itself: leave --pooling out, or choose another (--pooling cls)"
+                    "prompt and pooling itself: leave pooling out, or choose another, such as cls"
                 )
             mask = mask_token_id(encoder.tokenizer, "method sncse", "another method")
             pooling = replace(encoder.pooling, mode="mask", mask_id=mask, mask_first=False)

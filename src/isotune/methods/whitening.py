@@ -42,7 +42,7 @@ class Whitening(ClosedForm):
         if texts <= self.kept:
             raise InputError(
                 f"whitening to {self.kept} dimensions: there are {texts} sentences, and more of them than "
-                "dimensions are needed; give more text, or keep fewer dimensions (--dimensions)"
+                "dimensions are needed; give more text, or keep fewer dimensions"
             )
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:

@@ -1,15 +1,16 @@
 """Recipes: the configuration of a run as data. One TOML file for each published setting. No torch here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.finished import is_finished_encoder
-from isotune.errors import InputError
-from isotune.files import read_toml, toml_files
+from isotune.errors import InputError, nearest
+from isotune.files import TOML, read_toml, toml_files
 from isotune.methods import METHODS
 from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import AsReleased, TrainingOptions
@@ -49,9 +50,13 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model."""
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
-    if (name := str(recipe).lower()) in METHODS and name not in RECIPES:
-        using = [each for each in RECIPES if name in {stage["method"] for stage in read_recipe(each)["stages"]}]
-        raise InputError(f"{recipe} is no recipe: give method {name}, or one of its recipes: {', '.join(using)}")
+    names: Mapping[str, Collection[str]] = {"recipe": RECIPES, "method": METHODS}
+    for kind, given, other in (("recipe", str(recipe or ""), "method"), ("method", method or "", "recipe")):
+        meant, *_ = [*nearest(given, chain(*names.values())), given]
+        if meant in names[other] and meant not in names[kind] and not given.endswith(TOML):
+            using = [each for each in RECIPES if meant in {stage["method"] for stage in read_recipe(each)["stages"]}]
+            its = f", or one of its recipes: {', '.join(using)}" if using else ""
+            raise InputError(f"{given} is no {kind}: give {other} {meant}{its}")
     if method:
         return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
     return read_recipe(recipe or recipe_of_model(model))
@@ -84,7 +89,7 @@ def resolve(
     """
     if pairs:
         if "columns" in options:
-            raise InputError("--pairs and --columns both name columns; give one of them")
+            raise InputError("pairs and columns both name columns; give one of them")
         options = {**options, "columns": dict(zip(("sentence1", "sentence2"), pairs, strict=True))}
     recipe = recipe_of(recipe, method, pairs)
     name = str(recipe or method or "options")

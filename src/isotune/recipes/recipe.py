@@ -132,8 +132,8 @@ class Recipe(BaseModel):
     """The seed of every random number of the run."""
 
     time_limit: Annotated[float | str, AfterValidator(_minutes)] | None = None
-    """The longest that the run may take: 90s, 30m, 2h, or a number of minutes. It ends the training in time for the
-    last scoring, and the best step so far is kept. Stages with steps share the time. Unset: there is no limit."""
+    """The longest that the run may take: 90s, 30m, 2h, or a number of minutes. It ends the training in time for scoring
+    the result, and the best step so far is kept. Stages with steps share the time. Unset: there is no limit."""
 
     keep_checkpoints: bool = False
     """Keep the checkpoints in the folder of the finished run. Else they are deleted: only --resume needs them."""

@@ -15,7 +15,7 @@ from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, counted, telling
 from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
@@ -98,7 +98,7 @@ class Corpora:
                 raise InputError(f"{named}: {content}; training needs different sentences")
             if not stage.training.as_released.upsample and store.is_constant():
                 raise InputError(
-                    f"{named}: all {len(store):,} rows become the same tokens, so there is "
+                    f"{named}: {counted(len(store), 'row')}, all of the same tokens, so there is "
                     "nothing to learn from them; choose a model whose vocabulary has their words"
                 )
             title = f"stage {number + 1}" if name == ROWS else f"stage {number + 1}, {name}"
@@ -172,8 +172,8 @@ class Corpora:
     def _describe(
         self, title: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
     ) -> None:
-        recorder = self.run.recorder
-        recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
+        recorder, different = self.run.recorder, counted(data.distinct, "different text")
+        recorder.say(f"{title}: {counted(data.rows, 'row')}, {different}, {counted(data.tokens, 'token')}")
         repeats = 1 - data.distinct / data.sentences
         if repeats > MANY_REPEATS and method.separates_copies:
             recorder.warn(0, f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart")
@@ -183,8 +183,8 @@ class Corpora:
             pairs = f"; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both are" if counts.of_pairs else ""
             texts = f"{counts.sentences:,} of the {counts.of_sentences:,} texts of {task} are in the training text"
             recorder.say(f"overlap: {texts}{pairs}")
-        counted = {task: counts[2:4] if counts.of_pairs else counts[:2] for task, counts in shared.items()}
-        if heavy := [task for task, (found, of) in counted.items() if found > MUCH_OVERLAP * of]:
+        shares = {task: counts[2:4] if counts.of_pairs else counts[:2] for task, counts in shared.items()}
+        if heavy := [task for task, (found, of) in shares.items() if found > MUCH_OVERLAP * of]:
             recorder.warn(
                 0,
                 f"sentences of {', '.join(heavy)} are in the training text: the encoder has seen the text that these "
@@ -196,7 +196,7 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
     """Draws `size` rows in their order; `upsample` repeats them, to no more rows than there were."""
     drawn, count = _draw(rows, size, seed)
     if len(drawn) < size:
-        raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
+        raise InputError(f"sample {size} of {counted(len(drawn), 'row')}; give {len(drawn)} or less")
     return drawn * (count // size if upsample else 1)
 
 

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from isotune.data.draws import derive_seed
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, UselessVectors, telling
+from isotune.errors import InputError, UselessVectors, counted, telling
 from isotune.methods.method import ROWS, Batch, Feed
 from isotune.recipes import TrainingOptions
 from isotune.training.workers import Workers
@@ -28,8 +28,8 @@ class Corpus:
         if len(store) < batch_size:
             data = "data" if name == ROWS else f"data of {name}"
             raise InputError(
-                f"batch size {batch_size} is larger than the {data} ({len(store)} rows); give a batch size of "
-                f"{len(store)} or less, or more text"
+                f"batch size {batch_size} is larger than the {data} ({counted(len(store), 'row')}); give a batch size "
+                f"of {len(store)} or less, or more text"
             )
         self.store = store
         self.order = BatchOrder(len(store), batch_size, seed, whole_epochs)  # which rows make which step
@@ -54,7 +54,7 @@ class Corpus:
         with TemporaryFile(dir=folder) as file:
             shape = len(lengths), encoder.backbone.dimension
             size = 4 * math.prod(shape)
-            advice = "; free some space, then --resume continues from the last checkpoint"
+            advice = "; free some space, and resume the run from the last checkpoint"
             with telling(OSError, f"{folder}: the vectors of the text need {size:,} bytes here", advice):
                 if hasattr(os, "posix_fallocate"):  # macOS lacks this call: there a full disk ends in a crash
                     os.posix_fallocate(file.fileno(), 0, size)

@@ -5,7 +5,8 @@ The comparison uses the encoder as users get it: from the folder, not from memor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
@@ -21,29 +22,22 @@ from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
     GROUPS,
     DevTask,
-    Floats,
     Measured,
-    RunEvaluation,
     STSTask,
     Task,
-    TaskResult,
-    cosine_similarities,
     differences,
     interval,
     measure,
-    resampled,
     sentence_vectors,
 )
-from isotune.evaluation.results import DevGain, Verdict, printed
+from isotune.evaluation.results import DevGain, RunEvaluation, Verdict, printed
+from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.files import read_json, remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.corpora import MUCH_OVERLAP
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
-from isotune.training.selection import GENERAL_PAIRS
-
-GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,19 +103,24 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 
 
 def compare_with_start(
-    run: RunContext, plan: Recipe, start: str, kept: Path, scored_on: Scored, progress: Progress
+    run: RunContext,
+    plan: Recipe,
+    start: Callable[[], Measurements],
+    kept: Path,
+    scored_on: Scored,
+    progress: Progress,
 ) -> RunEvaluation:
-    """Evaluates the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
+    """Measures the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
     recorder = run.recorder
     names = ", ".join(task.name for task in scored_on.tasks)
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     recorder.start("evaluation", 0, 2)
-    before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
+    before = start()
     recorder.advance()
     if progress.best_step:
-        after = run.workers.by_leader(partial(_measure, kept, EncoderOptions(), scored_on))
+        after = run.workers.by_leader(partial(measurements, kept, EncoderOptions(), scored_on))
     else:  # the start itself was kept
         evaluation = before.scored.evaluation.model_copy(update={"encoder": str(kept)})
         after = before._replace(scored=replace(before.scored, evaluation=evaluation))
@@ -182,46 +181,53 @@ class Scored(NamedTuple):
         return next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
 
 
-class _Measured(NamedTuple):
+class Measurements(NamedTuple):
+    """What an encoder is compared by."""
+
     scored: Measured
-    drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
-    dev: tuple[TaskResult, Floats] | None  # the result of the dev task, and its values row by row
+    dev: Measured | None  # by the dev task alone
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
+    seconds: float  # that it took to load the encoder and to measure it
 
 
-def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> _Measured:
+def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) -> Measurements:
+    """Loads an encoder, and measures it."""
+    began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
-    drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
-    dev = scored_on.dev.score(encoder) if scored_on.dev else None
+    dev = measure([scored_on.dev], encoder, str(model)) if scored_on.dev else None
     text = (
         sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     )
-    return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
+    scored = measure(scored_on.tasks, encoder, str(model))
+    return Measurements(scored, dev, text, time.monotonic() - began)
 
 
-def _dev_gain(task: DevTask, before: _Measured, after: _Measured) -> DevGain:
+def _dev_gain(task: DevTask, before: Measurements, after: Measurements) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
-    old, new = (resampled(task, values)[task.name] for _, values in measured)
+    old, new = (each.samples[task.name] for each in measured)
     low, high = interval(new - old)
-    scores = [result.scores("all", "spearman")[task.name] for result, _ in measured]
     return DevGain(
         name=task.pairs.name,
         unit=task.unit,
-        rows=len(measured[0][1]),
-        before=scores[0],
-        after=scores[1],
+        rows=len(measured[0].values[task.name]),
+        before=measured[0].scores[task.name],
+        after=measured[1].scores[task.name],
         low=low,
         high=high,
         ahead=float(np.mean(new > old)),
     )
 
 
-def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
+def _write(
+    run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: Measurements, after: Measurements
+) -> None:
     folder = run.folder
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
-        arrays = {"before": before.drawn, "after": after.drawn, "gold": scored_on.drawn.scores.astype(np.float32)}
-        write_arrays(folder / "cosines.npz", {**arrays, "task": np.array(scored_on.drawn.name)})
+        name, gold = scored_on.drawn.name, scored_on.drawn.scores
+        arrays = {"before": before.scored.values[name], "after": after.scored.values[name], "gold": gold}
+        arrays = {each: values.astype(np.float32) for each, values in arrays.items()}
+        write_arrays(folder / "cosines.npz", {**arrays, "task": np.array(name)})
     if len(scored_on.sentences) >= FEWEST_SENTENCES:
         changes = compare_text(before.text, after.text, scored_on.sentences)
         write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")

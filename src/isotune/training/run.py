@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from math import inf
 from operator import attrgetter
@@ -33,6 +33,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
+from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
@@ -48,7 +49,7 @@ from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
+from isotune.training.outcome import Result, Scored, compare_with_start, finished_result, measurements, save_kept
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 PAPERS_WIDTH = 768  # of BERT-base, for which the papers give rates
 HEADS_RATE = 1e-4  # from which on a paper's rate is for new layers alone, such as a flow
+FINISHED = "sentence-transformers/all-MiniLM-L6-v2"  # what the README advises most people to start from
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -257,6 +259,9 @@ class _Run:
         methods += self._try_stages(corpora, deepcopy(encoder))
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
+        scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled)
+        of_start = partial(measurements, self.model, self.recipe.encoder, scored_on)
+        self.measure_start = cache(partial(self.context.workers.by_leader, of_start))
         del methods
         failure = None
         try:
@@ -266,10 +271,10 @@ class _Run:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
             self.progress.ends.append("training failed, as the last warning says")
-        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled))
+        result = self._finish(encoder, scored_on)
         if failure:
             kept = result.folder / "encoder"
-            raise TrainingFailed(f"{failure}; the encoder kept so far is {kept}", kept)
+            raise TrainingFailed(f"{failure}; {kept} is the encoder of step {self.progress.best_step}", kept)
         return result
 
     def _load_tasks(self) -> list[Task]:
@@ -285,12 +290,12 @@ class _Run:
         return load_tasks(names)
 
     def _describe(self) -> None:
-        bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
+        bundled = ", the bundled one (model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
         bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
         kept = (
-            f"step that loses at most {bound:g} points on general pairs" if bound is not None else "step, not the best,"
+            f"step that loses no more than {bound:g} on general pairs" if bound is not None else "step, not the best,"
         )
         last = "" if self.recipe.dev_task else f"; the last {kept} is kept"
         self.recorder.say(f"dev data: {self.recipe.dev}{last}")
@@ -313,12 +318,26 @@ class _Run:
             asking = [(stage, method) for stage, method in methods if attrgetter(option)(stage.training)]
             if asking and all(method.cached for _, method in asking):
                 stage, _ = asking[0]
-                instead = ", or compute them in every step (--no-cached)" if hasattr(stage.options, "cached") else ""
+                instead = ", or compute them in every step (cached false)" if hasattr(stage.options, "cached") else ""
                 raise InputError(
                     f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave "
                     f"{option} at 0{instead}"
                 )
         return [method for _, method in methods]
+
+    def _time_left(self) -> float:
+        """The seconds that the time limit leaves for training; says them, and refuses a limit without any."""
+        if not self.recipe.time_limit:
+            return inf
+        limit, end = 60 * float(self.recipe.time_limit), self.measure_start().seconds  # as long as the start takes
+        spent = time.monotonic() - self.context.begun
+        left = limit - spent - end
+        if not (self.progress.stage or self.progress.step):
+            text = f"to load and to score the start took {spent:,.0f} s, and to score the result takes {end:,.0f} s"
+            if self.context.workers.highest(int(left <= 0)):
+                raise InputError(f"time_limit {limit:,.0f} s: too short: {text}; give more time, or fewer tasks")
+            self.recorder.say(f"time limit {limit:,.0f} s: {text}; {left:,.0f} s are left for training")
+        return left
 
     def _train_stages(
         self, corpora: Corpora, dev: DevTask | None, encoder: Encoder, tensors: Mapping[str, Tensor]
@@ -333,9 +352,8 @@ class _Run:
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
-            stages, now = sum(each.options.takes_steps for each in self.recipe.stages[number:]), time.monotonic()
-            left = 60 * float(self.recipe.time_limit or inf) - (now - self.context.begun)
-            end = now + left / max(1, stages)  # an equal share of the time that is left
+            left, stages = self._time_left(), self.recipe.stages[number:]
+            end = time.monotonic() + left / max(1, sum(each.options.takes_steps for each in stages))  # in equal shares
             training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress, end)
             if tensors:
                 run_folder.load_parts(tensors, training.parts, training.fixed)
@@ -362,7 +380,7 @@ class _Run:
             scaled = training.learning_rate * PAPERS_WIDTH / width
             self.recorder.say(
                 f"stage {number + 1}: the paper's learning rate {training.learning_rate:g} is for models of width "
-                f"{PAPERS_WIDTH}; --rate-width {PAPERS_WIDTH} scales it to {scaled:.2g} for this one"
+                f"{PAPERS_WIDTH}; rate_width {PAPERS_WIDTH} scales it to {scaled:.2g} for this one"
             )
         rate = training.attention_dropout
         if rate is not None and not encoder.backbone.padded:
@@ -393,20 +411,25 @@ class _Run:
         device = [f"--device={os.environ[DEVICE]}"] if os.environ.get(DEVICE) else []
         encoder, index = shlex.join([str(kept), *plugin_words(), *device]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
-        text = "TEXT" if "-" in data or not data else shlex.join(data)
+        if "-" in data or not data:  # nothing that another command can read
+            self.recorder.say("in these commands, TEXT stands for a file of your sentences, one a line:")
+            data = ("TEXT",)
+        text = shlex.join(data)
         columns = (self.recipe.columns.get(field) for field in ("sentence", "sentence2", "positive"))
         named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in columns if column), "")
         if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
-            file = text if len(data) < 2 else shlex.quote(data[0])
+            file = shlex.quote(data[0])
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
             self.recorder.say(f"  isotune label {file}{named} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
             self.recorder.say(
-                "the bundled model is for trying: all-MiniLM-L6-v2, untouched, has 85.8 on stsb-open, "
-                "and --model sentence-transformers/all-MiniLM-L6-v2 starts from that encoder"
+                f"the bundled model is for trying: {FINISHED}, untouched, has 85.8 on stsb-open, and a run can start "
+                "from that model"
             )
+            if own := self.recipe.tasks or {self.recipe.dev} - {"none", GENERAL_PAIRS}:
+                self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
         self.recorder.say(f"  isotune index {encoder} {text}{named} --out {index}")
@@ -416,9 +439,10 @@ class _Run:
         workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         if signal and not self.progress.done:
-            self.recorder.say(f"the encoder kept so far: {kept}")
+            start = "" if self.progress.best_step else ", the start"
+            self.recorder.say(f"encoder so far: {kept}, from step {self.progress.best_step}{start}")
             return Result(self.folder, None, None, signal.name)
-        comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
+        comparison = compare_with_start(self.context, self.recipe, self.measure_start, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:

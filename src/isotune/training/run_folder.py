@@ -33,17 +33,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError, telling
-from isotune.files import (
-    CHECKSUMS,
-    checksum_of,
-    checksums,
-    make_folder,
-    read_json,
-    remove,
-    rust_writes,
-    write_text,
-    written,
-)
+from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -121,7 +111,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         with written(path) as part, rust_writes():
             save_file(unshared, part, {"isotune": metadata})
     except InputError as error:
-        raise InputError(f"{error}; free some space, then --resume continues from the last checkpoint") from error
+        raise InputError(f"{error}; free some space, and resume the run from the last checkpoint") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -165,7 +155,7 @@ def check_space(folder: Path, encoder: nn.Module) -> str:
     if free < most:
         raise InputError(
             f"{folder}: the run needs up to {most:,.0f} MB here, and the disk has {free:,.0f} MB; free some space, or "
-            "choose another --out"
+            "choose another folder"
         )
     return f"up to {most:,.0f} MB during the run, {size / 1e6:,.0f} MB afterwards; {free:,.0f} MB are free"
 
@@ -192,7 +182,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
             f"{folder}: another process trains in this folder: {holder}; wait for its end, or stop that process"
         ) from None
     except OSError as error:
-        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
+        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another") from error
     try:
         yield
     finally:
@@ -204,12 +194,12 @@ def held(folder: Path, new: bool) -> Iterator[None]:
 def check_new(folder: Path) -> None:
     """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun."""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
+        raise InputError(f"{folder}: this is a file; choose a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
         begun = {LOCK, HOLDER, *([ENVIRONMENT] if CHECKSUM in _environment(folder) else ())}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
-            raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
+            raise InputError(f"{folder}: this folder exists already; choose another, or resume its run")
 
 
 def create(folder: Path, plan: Recipe) -> None:
@@ -232,11 +222,15 @@ def create(folder: Path, plan: Recipe) -> None:
 
 
 def mark_finished(folder: Path) -> None:
-    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
+    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time.
+
+    At every moment, what SHA256SUMS names is there.
+    """
     environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
     records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
-    write_text(folder / CHECKSUMS, checksums(folder, records) + checksum_of(environment, ENVIRONMENT))
+    write_text(folder / CHECKSUMS, sums := checksums(folder, records))
     write_text(folder / ENVIRONMENT, environment)
+    write_text(folder / CHECKSUMS, sums + checksums(folder, (ENVIRONMENT,)))
 
 
 def is_finished(folder: Path) -> bool:

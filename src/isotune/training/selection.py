@@ -27,10 +27,11 @@ from isotune.data.packed import Packed
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
-from isotune.errors import InputError, UselessVectors
+from isotune.errors import InputError, UselessVectors, counted
 from isotune.evaluation import DevTask, TaskResult, load_dev, resampled
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, measure
+from isotune.evaluation.tasks import GENERAL_PAIRS
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
@@ -43,7 +44,6 @@ from isotune.training.run_folder import Progress
 from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
-GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
 MONITORED = 256  # sentences of the sample that shows a collapse
 
@@ -178,7 +178,7 @@ class Selection:
         if sign := _collapse(space, start_space):
             self.recorder.warn(
                 progress.offset + progress.step,
-                f"the space is collapsing: the {sign} on {len(self.monitored)} sentences; try a lower learning_rate",
+                f"the space is collapsing: the {sign} on a sample of the text; try a lower learning_rate",
             )
         if forgotten:
             self.recorder.warn(
@@ -257,7 +257,7 @@ def predict(
         store, predicted = rows[name], []
         first, end = (round(share * len(store)) for share in feed.part)
         if first == end:
-            raise InputError(f"{', '.join(feed.data)}: {len(store)} rows are too few; a part of them has no row")
+            raise InputError(f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has none")
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
             encoded, _ = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))

@@ -33,7 +33,7 @@ from isotune.training.selection import Scorer, Selection, general_scorer, monito
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
-SCORINGS = 3  # at the end of a time limit: of the last step, and of the start and the kept encoder after the training
+SCORINGS = 3  # at the end of a time limit: of the last step, and of the start and the end of a stage without steps
 CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 

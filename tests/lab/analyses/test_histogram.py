@@ -43,5 +43,5 @@ def test_an_empty_band_has_no_mean() -> None:
     table = histogram.compute({"x": angled([0.1, 0.2])}, [made_pairs([0, 5])])
     assert [row["mean"] is None for row in table] == [False, True, True, True, False]
     assert histogram.findings(table) == [
-        "x: mean cosine 1.00 of 1 pairs with gold 0 to 1, 0.98 of 1 pairs with gold 4 to 5."
+        "x: mean cosine 1.00 of 1 pair with gold 0 to 1, 0.98 of 1 pair with gold 4 to 5."
     ]

@@ -101,4 +101,4 @@ def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: 
     made = Results.read(tmp_path / "study.json")
     assert [run.arm for run in made.runs if run.values or run.problem] == []
     assert "sample = 9" in made.study.note
-    assert "0 minutes are over; 83 runs have not been made" in capsys.readouterr().err
+    assert "the time is over (0 min); 83 runs not made yet" in capsys.readouterr().err

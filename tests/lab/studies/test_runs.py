@@ -97,7 +97,7 @@ def test_no_run_begins_when_the_time_is_over(make: Callable[..., tuple[StudyRuns
     workers = Workers()
     _, said = make(workers, minutes=1.4)
     assert workers.begun == ORDER[:4]
-    assert said[-1] == "1.4 minutes are over; 6 runs have not been made"
+    assert said[-1] == "the time is over (1.4 min); 6 runs not made yet"
     again = Workers()
     make(again)
     assert again.begun[0] == ORDER[4]

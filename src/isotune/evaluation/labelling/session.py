@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from isotune.data import HIGHEST_SCORE, ScoredPair, read
-from isotune.errors import InputError, printable
+from isotune.errors import InputError, counted, printable
 from isotune.files import write_text
 
 HEADER = "\t".join(ScoredPair._fields)
@@ -54,10 +54,11 @@ def score_pairs(
     known = {label[:2] for label in labels}
     open_pairs = [pair for pair in pairs if pair not in known]
     earlier, place, saved = len(labels), 0, list(labels)
-    say(SCALE if open_pairs else f"all {len(pairs)} pairs are scored; --pairs chooses more")
+    say(SCALE if open_pairs else f"{counted(len(pairs), 'pair')} scored, none left; --pairs chooses more")
     while place < len(open_pairs):
         first, second = open_pairs[place]
-        say(f"\n{len(labels)} of {earlier + len(open_pairs)} pairs scored\n  {printable(first)}\n  {printable(second)}")
+        scored = f"{len(labels)} of {counted(earlier + len(open_pairs), 'pair')} scored"
+        say(f"\n{scored}\n  {printable(first)}\n  {printable(second)}")
         try:
             answer = ask(KEYS).strip().lower()
         except (EOFError, KeyboardInterrupt):

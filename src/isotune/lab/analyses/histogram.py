@@ -11,6 +11,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from isotune.data import ScoredPairs
+from isotune.errors import counted
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder
 from isotune.report import legend_below, panels, styled
@@ -48,7 +49,8 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 @per_encoder
 def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of the lowest and of the highest band."""
-    low, high = (f"{row['mean']:.2f} of {row['pairs']:,} pairs with {_gold(row)}" for row in (rows[0], rows[-1]))
+    ends = rows[0], rows[-1]
+    low, high = (f"{row['mean']:.2f} of {counted(row['pairs'], 'pair')} with {_gold(row)}" for row in ends)
     return f"{name}: mean cosine {low}, {high}."
 
 

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, counted, telling
 from isotune.evaluation import DevTask, Evaluation, SentenceEncoder, load_tasks
 from isotune.files import make_folder, read_arrays, read_json
 from isotune.kernels import gpu_name
@@ -176,7 +176,7 @@ class StudyRuns:
         for run in sorted(self.jobs, key=attrgetter("turn")):
             first.setdefault(self.jobs[run].folder, run)
         waiting = [run for run in first.values() if not self.jobs[run].is_done]
-        self._say(f"{self.study.title}: {len(first)} runs, {len(first) - len(waiting)} of them already done")
+        self._say(f"{self.study.title}: {counted(len(first), 'run')}, {len(first) - len(waiting)} of them already done")
         for job in (self.jobs[run] for run in waiting):
             if job.is_damaged:
                 self._say(f"{job.folder}: a file in it is damaged; the run is made again")
@@ -196,7 +196,7 @@ class StudyRuns:
                 making -= 1
                 self._ended(first[job.folder], problem)
             else:
-                self._say(f"{minutes:g} minutes are over; {len(waiting)} runs have not been made")
+                self._say(f"the time is over ({minutes:g} min); {counted(len(waiting), 'run')} not made yet")
                 break
 
     def _ended(self, run: PlannedRun, problem: str) -> None:

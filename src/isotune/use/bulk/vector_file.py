@@ -102,7 +102,7 @@ def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -
     groups = checked_columns(str(path), Sentence, available, columns)
     if len(groups) > 1:
         names = ", ".join(name for (name,) in groups)
-        raise InputError(f"{path}: it has several texts in a row ({names}); name one with --columns sentence=COLUMN")
+        raise InputError(f"{path}: it has several texts in a row ({names}); name one by columns, as sentence=COLUMN")
     return groups[0][0]
 
 

@@ -184,7 +184,7 @@ class Index:
         The other index can be searched meanwhile, but not changed.
         """
         if other.folder.resolve() == self.folder.resolve():
-            raise InputError(f"{self.folder}: an index can't be added to itself; name another --out")
+            raise InputError(f"{self.folder}: an index can't be added to itself; name another folder")
         with _changing(other.folder), _changing(self.folder):
             self.store.take_columns(other.store.schema)
             return self._add(other.store.tables(PART), show_progress)
@@ -278,7 +278,7 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
                 names.add(name)
             key = str(document.id).encode(errors="surrogatepass")
             if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
-                raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
+                raise InputError(f"{place}: two rows have the id {document.id!r}; name another column as id")
             record = {"id": document.id, "text": document.text, **document.columns}
             yield place, Cells(record) if isinstance(document.columns, Cells) else record
 

@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from isotune.errors import counted
 from isotune.use.serve.answers import FAILED, Refused, busy
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.protocol import ENDED, HURRY
@@ -140,7 +141,7 @@ class Gate:
             await self.app(request.scope, request.receive, request.send)
             return
         if len(self._in_progress) >= self.limits.requests and not self._make_room():
-            raise busy(f"{self.limits.requests} requests are in progress, which is the limit")
+            raise busy(f"{counted(self.limits.requests, 'request')} in progress, which is the limit")
         self._in_progress[request] = None
         request.scope[HURRY] = request.hurry
         self.metrics.in_progress.inc()

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, counted, telling
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.protocol import patient
 
@@ -49,7 +49,7 @@ class BoundedLog(logging.StreamHandler[Any]):
         if (minute := int(record.created / 60)) != self._minute:
             left_out, self._minute, self._left, self._left_out = self._left_out, minute, LOGGED, 0
             if left_out:
-                message = f"{left_out:,} lines were left out; /metrics counts all requests"
+                message = f"{counted(left_out, 'line')} left out; /metrics counts all requests"
                 self.emit(logging.makeLogRecord({"msg": message, "created": record.created}))
         self._left -= len(self.format(record)) + 1
         if self._left >= 0:
