@@ -114,7 +114,7 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
     if "dev" in changes:
         ends = dict(zip(("low", "high"), changes["dev"], strict=True))
         after = 0.5 + sum(changes["dev"]) / 2
-        dev = DevGain(name="mine", unit="pairs", rows=50, before=0.5, after=after, ahead=0.8, **ends)
+        dev = DevGain(name="mine", unit="pairs", rows=50, before=0.5, after=after, **ends)
     run = RunEvaluation(
         before=start,
         after=kept,

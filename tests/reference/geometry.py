@@ -33,14 +33,6 @@ def mean_cosine(vectors: Sequence[Tensor]) -> float:
     return sum(cosines) / len(cosines)
 
 
-def isotropy(vectors: Sequence[Tensor]) -> float:
-    """Mu and Viswanath (2018), equation 3; the directions are the right singular vectors of X, of either sign."""
-    x = torch.stack([unit(vector) for vector in vectors])
-    directions = torch.linalg.svd(x, full_matrices=True).Vh
-    sums = [sum(math.exp(sign * float(c @ row)) for row in x) for c in directions for sign in (1, -1)]
-    return min(sums) / max(sums)
-
-
 def effective_rank(vectors: Sequence[Tensor]) -> float:
     """Roy and Vetterli (2007)."""
     x = torch.stack([unit(vector) for vector in vectors])

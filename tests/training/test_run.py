@@ -462,8 +462,6 @@ def test_a_run_drops_attention_weights_at_the_rate_that_is_given(train: Train) -
     plain, asked = (train(name, **rate) for name, rate in (("a", {}), ("b", {"attention_dropout": 0})))
     losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in (plain, asked)]
     assert losses[0] != losses[1]
-    log = "stage 1 drops attention weights at the rate 0, not at the model's"
-    assert [log in (run.folder / "train.log").read_text() for run in (plain, asked)] == [False, True]
 
 
 @pytest.mark.parametrize("as_rows", [list, pd.DataFrame])

@@ -17,9 +17,7 @@ OUT = (
     "each file."
 )
 SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
-ENGINE = (
-    "Have the files of a folder made by a Ray cluster, which counts all rows at the end. OUT.lance gets a table too."
-)
+ENGINE = "Have a Ray cluster make the files of a folder, and count all rows at the end. OUT.lance gets a table too."
 ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
 ID = "With --engine ray: the column that tells rows apart. Unset: the column id, or else the file and the row's number."
 FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."

@@ -26,9 +26,7 @@ PROCESSES = Parameter(
     help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4.",
 )
 THREADS = Parameter(group="Runs", help="CPU threads per process. Unset: the processes share the cores equally.")
-SOURCES = (
-    "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for standard input"
-)
+SOURCES = "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for standard input"
 FILES = Parameter(help=f"The rows: {SOURCES}.", required=True)
 ID = Parameter(
     name="--id",

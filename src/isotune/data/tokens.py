@@ -109,9 +109,7 @@ class TokenStore:
                 columns = len(tokenized.columns)
                 firsts.extend(tokenized.firsts or ())
                 # The texts of the first row, then those of the second.
-                ids.write(
-                    array("i", tokens).tobytes() for row in zip(*tokenized.columns, strict=True) for tokens in row
-                )
+                ids.write(array("i", text).tobytes() for row in zip(*tokenized.columns, strict=True) for text in row)
                 if keep_text:
                     kept.write(text.encode() for row in zip(*texts, strict=True) for text in row)
             stored = ids.mapped()

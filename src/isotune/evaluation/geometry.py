@@ -5,7 +5,7 @@ they go over all vectors, or all pairs of vectors, in blocks, so the memory they
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -56,21 +56,6 @@ def mean_cosine(vectors: Tensor) -> float:
     return float((total.square().sum() - n) / (n * (n - 1)))
 
 
-def isotropy(vectors: Tensor) -> float:
-    """How evenly the vectors [N, d] point in all directions: the least over the greatest partition function.
-
-    Mu and Viswanath, "All-but-the-top" (2018), equation 3: Z(c) = sum of exp(c . x) over the vectors x, for c among
-    the eigenvectors of X^T X. The sign of an eigenvector is arbitrary, so both signs are taken. 1 is isotropic;
-    exp(-2) is the least, for vectors that are all the same.
-    """
-    _, directions = torch.linalg.eigh(_gram(vectors, 0.0))  # [d, d], a direction a column
-    sums = torch.zeros(2, len(directions), dtype=torch.float64, device=vectors.device)
-    for block in _unit_blocks(vectors):
-        along = block @ directions  # [rows, d]
-        sums += torch.stack((along.exp().sum(0), (-along).exp().sum(0)))
-    return float(sums.min() / sums.max())
-
-
 def effective_rank(vectors: Tensor) -> float:
     """How many directions the vectors [N, d] use: exp of the entropy of their normalised singular values.
 
@@ -78,20 +63,11 @@ def effective_rank(vectors: Tensor) -> float:
     vectors that are all the same, and min(N - 1, d).
     """
     mean = normalize(vectors, dim=-1).mean(0, dtype=torch.float64)  # [d]
-    values = torch.linalg.eigvalsh(_gram(vectors, mean)).clamp_min(0).sqrt()  # [d]
+    blocks = (normalize(block.double(), dim=-1) - mean for block in vectors.split(ROWS))
+    gram = sum((block.T @ block for block in blocks), torch.zeros(()))  # [d, d]
+    values = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()  # [d]
     shares = values / values.sum().clamp_min(1e-12)
     return float(torch.special.entr(shares).sum().exp())
-
-
-def _gram(vectors: Tensor, mean: Tensor | float) -> Tensor:
-    """X^T X [d, d] of the unit vectors with the mean taken off."""
-    blocks = (block - mean for block in _unit_blocks(vectors))
-    return sum((block.T @ block for block in blocks), torch.zeros(()))
-
-
-def _unit_blocks(vectors: Tensor) -> Iterator[Tensor]:
-    """Yields the vectors scaled to length 1, a block at a time, in float64."""
-    return (normalize(block.double(), dim=-1) for block in vectors.split(ROWS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +102,6 @@ class GeometryTask:
             alignment=alignment(first, second),
             uniformity=uniformity(vectors),
             mean_cosine=mean_cosine(vectors),
-            isotropy=isotropy(vectors),
             effective_rank=effective_rank(vectors),
         )
         return result, NO_ROWS

@@ -119,7 +119,6 @@ class GeometryResult(Result):
     alignment: Finite
     uniformity: Finite
     mean_cosine: Finite
-    isotropy: Finite
     effective_rank: Finite
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
@@ -162,7 +161,7 @@ class NamedScores(Result):
         return dict(self.values)
 
 
-MEASURES = ("alignment", "uniformity", "mean_cosine", "isotropy", "effective_rank")
+MEASURES = ("alignment", "uniformity", "mean_cosine", "effective_rank")
 
 
 def printed(score: str, value: float) -> str:
@@ -251,7 +250,6 @@ class DevGain(Result):
     after: Correlation
     low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the rows
     high: Finite
-    ahead: Fraction  # of the bootstrap's samples, those on which the encoder kept scores higher
 
 
 class Verdict(Result):

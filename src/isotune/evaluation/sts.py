@@ -40,9 +40,7 @@ class STSTask:
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
     """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
-    vectors = sentence_vectors(encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name).astype(
-        np.float64
-    )  # [2 N, d]
+    vectors = sentence_vectors(encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name).astype(float)  # [2 N, d]
     first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
     cosines: NDArray[np.float64] = np.einsum("nd,nd->n", first, second)

@@ -256,11 +256,10 @@ class Method(nn.Module, ABC):
         """
         if batch.vectors:
             return [VectorView(vectors) for vectors in batch.vectors]
-        texts = (
-            batch.texts * len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else batch.texts
-        )
+        times = len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else 1
         augmentations = chain(self.augmentations, repeat(NoAugmentation()))
-        return [View(text, change, self.pooling) for text, change in zip(texts, augmentations, strict=False)]
+        both = zip(batch.texts * times, augmentations, strict=False)
+        return [View(text, change, self.pooling) for text, change in both]
 
     def draw(self, batch: Batch) -> Batch:
         """The batch with random numbers that views and loss share; called once a step, before `views`."""

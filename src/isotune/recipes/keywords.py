@@ -27,7 +27,5 @@ def keywords() -> dict[str, Any]:
 def with_keywords(signature: Signature) -> Signature:
     """The signature with all options in the place of `**options`; None stands for the recipe's value."""
     *fixed, _ = signature.parameters.values()
-    named = (
-        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in keywords().items()
-    )
-    return signature.replace(parameters=[*fixed, *named])
+    more = (Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in keywords().items())
+    return signature.replace(parameters=[*fixed, *more])

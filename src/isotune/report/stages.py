@@ -16,9 +16,7 @@ from isotune.errors import InputError
 MetricsRecord = Mapping[str, Any]
 
 DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")  # a dev record's other keys are parts of its score
-METRIC_TITLES = {
-    name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")
-}  # others are words
+METRIC_TITLES = {name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")}
 
 
 @dataclass(frozen=True)

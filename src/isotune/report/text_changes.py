@@ -54,9 +54,7 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
     old, new = _cosines(before), _cosines(after)  # [n, n]
     shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..." for text in sentences]
     n, upper = len(sentences), np.triu_indices(len(sentences), 1)
-    near_old, near_new = (
-        np.argsort(-cosines, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)] for cosines in (old, new)
-    )
+    near_old, near_new = (np.argsort(-each, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)] for each in (old, new))
     changed = np.flatnonzero(near_old[:, 0] != near_new[:, 0])
     then, now = near_old[changed, 0], near_new[changed, 0]
     # By how much each encoder prefers its nearest sentence to that of the other.

@@ -19,17 +19,8 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.evaluation import (
-    GROUPS,
-    DevTask,
-    Measured,
-    STSTask,
-    Task,
-    differences,
-    interval,
-    measure,
-    sentence_vectors,
-)
+from isotune.evaluation import GROUPS, DevTask, Measured, STSTask, Task, differences, measure, sentence_vectors
+from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import DevGain, RunEvaluation, Verdict, printed
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.files import read_json, remove, sync, verify_checksums, write_arrays, write_text
@@ -103,12 +94,7 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 
 
 def compare_with_start(
-    run: RunContext,
-    plan: Recipe,
-    start: Callable[[], Measurements],
-    kept: Path,
-    scored_on: Scored,
-    progress: Progress,
+    run: RunContext, plan: Recipe, start: Callable[[], Measures], kept: Path, scored_on: Scored, progress: Progress
 ) -> RunEvaluation:
     """Measures the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
     recorder = run.recorder
@@ -181,7 +167,7 @@ class Scored(NamedTuple):
         return next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
 
 
-class Measurements(NamedTuple):
+class Measures(NamedTuple):
     """What an encoder is compared by."""
 
     scored: Measured
@@ -190,19 +176,18 @@ class Measurements(NamedTuple):
     seconds: float  # that it took to load the encoder and to measure it
 
 
-def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) -> Measurements:
+def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) -> Measures:
     """Loads an encoder, and measures it."""
     began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     dev = measure([scored_on.dev], encoder, str(model)) if scored_on.dev else None
-    text = (
-        sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
-    )
+    sentences = scored_on.sentences
+    text = sentence_vectors(encoder.encode, sentences, "the text") if sentences else np.empty((0, 0))
     scored = measure(scored_on.tasks, encoder, str(model))
-    return Measurements(scored, dev, text, time.monotonic() - began)
+    return Measures(scored, dev, text, time.monotonic() - began)
 
 
-def _dev_gain(task: DevTask, before: Measurements, after: Measurements) -> DevGain:
+def _dev_gain(task: DevTask, before: Measures, after: Measures) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
     old, new = (each.samples[task.name] for each in measured)
     low, high = interval(new - old)
@@ -214,15 +199,12 @@ def _dev_gain(task: DevTask, before: Measurements, after: Measurements) -> DevGa
         after=measured[1].scores[task.name],
         low=low,
         high=high,
-        ahead=float(np.mean(new > old)),
     )
 
 
-def _write(
-    run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: Measurements, after: Measurements
-) -> None:
+def _write(run: RunContext, found: RunEvaluation, scored_on: Scored, before: Measures, after: Measures) -> None:
     folder = run.folder
-    write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
+    write_text(folder / "evaluation.json", found.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
         name, gold = scored_on.drawn.name, scored_on.drawn.scores
         arrays = {"before": before.scored.values[name], "after": after.scored.values[name], "gold": gold}

@@ -290,13 +290,11 @@ class _Run:
         return load_tasks(names)
 
     def _describe(self) -> None:
-        bundled = ", the bundled one (model takes any other)" if self.model == BUNDLED_MODEL else ""
+        bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
         bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
-        kept = (
-            f"step that loses no more than {bound:g} on general pairs" if bound is not None else "step, not the best,"
-        )
+        kept = "step, not the best," if bound is None else f"step that loses at most {bound:g} on general pairs"
         last = "" if self.recipe.dev_task else f"; the last {kept} is kept"
         self.recorder.say(f"dev data: {self.recipe.dev}{last}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
@@ -382,9 +380,6 @@ class _Run:
                 f"stage {number + 1}: the paper's learning rate {training.learning_rate:g} is for models of width "
                 f"{PAPERS_WIDTH}; rate_width {PAPERS_WIDTH} scales it to {scaled:.2g} for this one"
             )
-        rate = training.attention_dropout
-        if rate is not None and not encoder.backbone.padded:
-            self.recorder.say(f"stage {number + 1} drops attention weights at the rate {rate:g}, not at the model's")
         if encoder.device.type != "cpu" and not encoder.backbone.padded:
             rates = training.model_dropout, training.attention_dropout
             flash = encoder.backbone.flashes(training.precision, *rates)

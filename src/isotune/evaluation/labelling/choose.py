@@ -30,9 +30,7 @@ def choose_pairs(
         texts = [texts[i] for i in np.sort(random.choice(len(texts), SENTENCES, replace=False))]
     if len(texts) < 2:
         return []
-    vectors = [
-        unit_length(sentence_vectors(encoder.encode, texts, "the text")) for encoder in encoders
-    ]  # of each: [N, d]
+    vectors = [unit_length(sentence_vectors(each.encode, texts, "the text")) for each in encoders]  # of each: [N, d]
     pairs = _candidates(vectors[0], random)  # [C, 2]
     cosines = np.stack([np.einsum("cd,cd->c", of[pairs[:, 0]], of[pairs[:, 1]]) for of in vectors])  # [E, C]
     return [(texts[pairs[i, 0]], texts[pairs[i, 1]]) for i in choose(cosines, pairs, count, random)]

@@ -11,18 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
+from isotune.lab.studies import wording
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import START, Figure, Study, Value
-from isotune.lab.studies.wording import (
-    digits,
-    heading,
-    label,
-    line_title,
-    measured_digits,
-    scaled,
-    score_title,
-    value_text,
-)
 from isotune.report import BLUE, INK, RING, VERMILION, legend_below, look, names_down, panels, styled
 
 COLOURS = "cividis"  # in order also for the colour-blind, and in grey
@@ -39,8 +30,8 @@ def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
 
 def title(figure: Figure) -> str:
     """What a figure shows, in words."""
-    over = f" by {' and '.join(map(label, figure.axes))}" if figure.axes else ""
-    return f"{score_title(figure.y)}{over}"
+    over = f" by {' and '.join(map(wording.label, figure.axes))}" if figure.axes else ""
+    return f"{wording.score_title(figure.y)}{over}"
 
 
 def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
@@ -48,9 +39,10 @@ def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
     measured = {line.title: summary[0] for line in lines if (summary := line.summary(figure.y))}
     if not measured:
         return title(figure)
-    highest = measured_digits(study, figure.y, max(measured.values()))
-    best = [name for name, value in measured.items() if measured_digits(study, figure.y, value) == highest]
-    return f"{title(figure)}: highest with {' and '.join(best)}, {highest}"
+    printed = {name: wording.measured_digits(study, figure.y, value) for name, value in measured.items()}
+    highest = printed[max(measured, key=measured.__getitem__)]
+    best = " and ".join(name for name, digits in printed.items() if digits == highest)
+    return f"{title(figure)}: highest with {best}, {highest}"
 
 
 def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
@@ -61,7 +53,7 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     numeric = len(numbers) == len(values)
     place_of = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
-    drawing, (ax,) = panels([""], label(figure.x), heading(study, figure.y), size=(5.6, 3.8))
+    drawing, (ax,) = panels([""], wording.label(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8))
     both = False
     for number, (name, group) in enumerate(_without(lines, figure.x).items()):
         style = look(number)
@@ -87,7 +79,7 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     if both:  # one entry for all
         ax.plot([], [], color=INK, linewidth=1, label="published", **RING | {"linestyle": ":"})
     if not numeric:
-        ax.set_xticks(range(len(values)), [value_text(value) for value in values])
+        ax.set_xticks(range(len(values)), [wording.value_text(value) for value in values])
     elif figure.log:
         ax.set_xscale("log")
         ax.set_xticks(numbers, [f"{x:g}" for x in numbers], rotation=45)
@@ -110,9 +102,9 @@ def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | N
                 squares[panel][tuple(np.transpose(places))] = values
     if not squares:
         return None
-    row_names, column_names = ([value_text(value) for value in values] for values in (rows, columns))
+    row_names, column_names = ([wording.value_text(value) for value in values] for values in (rows, columns))
     width = 1 + LETTER * max(map(len, row_names)) + max(0.6, LETTER * max(map(len, column_names)) + 0.1) * len(columns)
-    names = label(figure.columns), label(figure.rows)
+    names = wording.label(figure.columns), wording.label(figure.rows)
     size = width, 1 + 0.5 * len(rows)
     drawing, axes = panels(list(squares), *names, size=size, columns=1 if width > 4 else 2, same="")
     edges = np.arange(len(columns) + 1) - 0.5, np.arange(len(rows) + 1) - 0.5
@@ -121,7 +113,9 @@ def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | N
         for (row, column), value in np.ndenumerate(values):
             if isfinite(value):
                 ink = "#000000" if sum(mesh.to_rgba(np.asarray(value))[:3]) > 1.4 else "#ffffff"
-                ax.text(column, row, digits(study, figure.y, value), color=ink, fontsize=7, ha="center", va="center")
+                ax.text(
+                    column, row, wording.digits(study, figure.y, value), color=ink, fontsize=7, ha="center", va="center"
+                )
         ax.set_xticks(range(len(columns)), column_names)
         names_down(ax, row_names)
     return drawing
@@ -134,7 +128,7 @@ def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None
         return None
     names = [line.title for line in drawn]
     size = 4 + LETTER * max(map(len, names)), 1 + 0.32 * len(names)
-    drawing, (ax,) = panels([""], heading(study, score), size=size)
+    drawing, (ax,) = panels([""], wording.heading(study, score), size=size)
     mean, deviation = _measured(study, drawn, score)
     (places,) = np.nonzero(np.isfinite(mean))
     ax.barh(places, mean[places], 0.7, xerr=deviation[places], color=BLUE, ecolor=INK)
@@ -159,14 +153,14 @@ def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
     groups: dict[str, list[Line]] = {}
     for line in lines:
         cell = {key: value for key, value in line.cell.items() if key not in [axis.partition(".")[0] for axis in axes]}
-        groups.setdefault(line_title(line.arm, cell), []).append(line)
+        groups.setdefault(wording.line_title(line.arm, cell), []).append(line)
     return groups
 
 
 def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
     """The means and standard deviations [2, lines] of a score, on the table's scale; NaN where it is not measured."""
     summaries = [line.summary(score) or (nan, None) for line in lines]
-    return np.array([[scaled(study, score, value or 0.0) for value in summary] for summary in summaries]).T
+    return np.array([[wording.scaled(study, score, value or 0.0) for value in summary] for summary in summaries]).T
 
 
 def _published(line: Line, score: str) -> float:
