@@ -99,8 +99,8 @@ def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, me
 
 
 def test_an_error_spells_the_name_of_a_task_with_two_columns(tmp_path: Path) -> None:
-    (file := tmp_path / "faq.csv").write_text("question,answer\na,b\n")
-    with pytest.raises(InputError, match=f"in a task behind the file: {file},question,answer$"):
+    (file := tmp_path / "faq.csv").write_text("asked,told\na,b\n")
+    with pytest.raises(InputError, match=f"in a task behind the file: {file},asked,told$"):
         load_tasks(f"retrieval:{file}")
 
 
