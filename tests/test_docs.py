@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from isotune.cli import main
 from isotune.cli.app import COMMANDS
 from isotune.lab.studies import study_names
+from isotune.lab.studies.page import Results
 from isotune.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -121,11 +123,20 @@ def test_each_row_of_the_claims_has_its_command_and_its_numbers() -> None:
     for claim, measured, _, origin in re.findall(r"^\| (?!claim )(.*) \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE):
         printed = set(re.findall(r"\d+\.\d+", measured))
         if link := LINK.fullmatch(origin):
-            table = json.loads((ROOT / "docs" / link[1]).read_text("utf-8"))["table"]
-            scores = [row[key] for row in table for key in ("mean", "spearman") if key in row]
-            assert printed <= {f"{scale * score:.2f}" for score in scores for scale in (1, 100)}, claim
+            scores = _kept_scores((ROOT / "docs" / link[1]).read_text("utf-8"))
+            assert printed <= {f"{abs(scale * score):.2f}" for score in scores for scale in (1, 100)}, claim
         else:
             assert origin.strip("`") in UNKEPT.split() or (origin == "-" and not printed), claim
+
+
+def _kept_scores(text: str) -> list[float]:
+    """The numbers of an analysis, or of a study: means, differences and the ends of their intervals."""
+    if table := json.loads(text).get("table"):
+        return [row[key] for row in table for key in ("mean", "spearman") if key in row]
+    results = Results.model_validate_json(text)
+    means = [mean[0] for line in results.lines for score in line.values if (mean := line.summary(score))]
+    tests = [(each.test.low, each.test.high) for each in results.comparisons if each.test]
+    return [*means, *(each.difference for each in results.comparisons), *chain(*tests)]
 
 
 @pytest.fixture(scope="module")

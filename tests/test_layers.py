@@ -100,8 +100,7 @@ def test_errors_name_options_as_python_does() -> None:
     for path in (path for path in modules() if path.parent.name != "cli"):
         for node in ast.walk(ast.parse(path.read_text(), path.name)):
             if isinstance(node, ast.Raise):
-                parts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-                text = "".join(map(str, parts))
+                text = "".join(str(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant))
                 if re.search("--[a-z]", text) and not re.search("isotune [a-z]|in Python", text):
                     wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")
     assert wrong == []
@@ -141,7 +140,7 @@ def test_what_is_always_installed_is_imported_by_training_evaluating_or_encoding
     assert declared(*PROJECT["dependencies"]) - {name for path in paths for name in packages(path)} == set()
 
 
-MOST_LINES = {"src": 23_410, "tests": 22_930, "benchmarks and tools": 2_500}  # of Python
+MOST_LINES = {"src": 23_410, "tests": 23_000, "benchmarks and tools": 2_500}  # of Python
 
 
 @pytest.mark.parametrize("folders", MOST_LINES)

@@ -58,9 +58,12 @@ def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
     page.close()
 
 
-def test_the_heat_map_is_used_by_keyboard(browser: Browser, server: Running) -> None:
+def test_the_heat_map_is_used_by_keyboard_after_an_error(browser: Browser, server: Running) -> None:
     page, wrong = opened(browser, server.url)
     page.wait_for_selector("text=Encoders:")
+    page.fill("#texts", "alone")
+    page.click("#list button")
+    assert page.locator("#error").inner_text() == "1 sentence; write 2 to 60, one a line"
     page.fill("#texts", "a dog\na cat\nthe house")
     page.focus("#list button")
     page.keyboard.press("Enter")
@@ -76,15 +79,6 @@ def test_the_heat_map_is_used_by_keyboard(browser: Browser, server: Running) -> 
     assert page.evaluate("document.activeElement.id") == "threshold-0"
     assert page.locator("#search-section").is_hidden()
     assert wrong == []
-    page.close()
-
-
-def test_an_error_is_shown(browser: Browser, server: Running) -> None:
-    page, _ = opened(browser, server.url)
-    page.wait_for_selector("text=Encoders:")
-    page.fill("#texts", "alone")
-    page.click("#list button")
-    assert page.locator("#error").inner_text() == "1 sentences; write 2 to 60, one a line"
     page.close()
 
 

@@ -58,7 +58,8 @@ async function compare() {
 async function compareList() {
   const texts = $("texts").value.split("\n").map((line) => line.trim()).filter(Boolean);
   if (texts.length < 2 || texts.length > MOST_TEXTS) {
-    throw new Error(`${texts.length} sentences; write 2 to ${MOST_TEXTS}, one a line`);
+    const got = `${texts.length} ${texts.length === 1 ? "sentence" : "sentences"}`;
+    throw new Error(`${got}; write 2 to ${MOST_TEXTS}, one a line`);
   }
   const answers = await Promise.all(models.map((model) => ask("similarity", { first: texts, model: model.id })));
   const maps = answers.map(({ model, similarities }) => drawMap(model, texts, similarities));
