@@ -68,10 +68,10 @@ SYNONYMS = {
 }
 
 
-LISTS = {  # the commands that list all names of a kind, by the first word for the kind
+LISTS = {  # what lists all names of a kind, by the first word for the kind
     **{"recipe": "isotune recipes", "dataset": "isotune datasets", "file": "isotune datasets"},
-    **{"command": "isotune --help", "task": "isotune evaluate --help", "table": "isotune reproduce"},
-    **dict.fromkeys(("method", "option"), "isotune train --help"),
+    **{"command": "isotune --help", "task": "docs/evaluation.md", "table": "isotune reproduce"},
+    **{"method": "isotune train --help", "option": "isotune train --method NAME --help"},
 }
 FEW = 12  # names of a kind that an error lists
 

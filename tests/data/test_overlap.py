@@ -46,7 +46,8 @@ def test_every_text_of_a_row_is_looked_at_and_nothing_else_and_punctuation_is_no
     assert shared([Pair("a", "b")], Pair, first=first)["first"] == Shared(2, 3, 1, 2, 1)
     assert shared([LabelledPair("a", "b", "label")], LabelledPair, first=first)["first"] == Shared(2, 3, 1, 2, 1)
     assert shared([LabelledSentence("a", "label")], LabelledSentence, first=first)["first"] == Shared(1, 3, 0, 2, 0)
-    assert shared([LabelledSentence("a", "label")], LabelledSentence, first=pairs(("a", "a")))["first"].rows == 1
+    for row, labelled in ((LabelledSentence("a", "label"), 1), (Pair("a", "b"), 0)):
+        assert shared([row], type(row), first=pairs(("a", "a")))["first"].rows == labelled
     assert shared([Sentence("?!")], Sentence, first=pairs(("...", "a")))["first"] == Shared(0, 1, 0, 1, 0)
 
 

@@ -104,7 +104,7 @@ def test_scores_of_every_scale_are_shares(encoder: Encoder, pairs: Path) -> None
         ([2], "the pairs: all 1 pairs have one score"),
         ([], "nothing in it"),
         ([0, math.nan, 1], "<rows>:2: score must be a finite number, not nan"),
-        ([0, 3, 7], "the pairs: a score of 7; scores from 0 to 5 are needed, or another scale"),
+        ([0, 3, 7], "the pairs: a score of 7; give scores from 0 to 5, or another scale"),
         ([-1, 0, 2], "the pairs: a score of -1;"),
         ([0, 0, 2], "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs"),
     ],

@@ -160,7 +160,7 @@ def test_every_stage_is_shown(run: Path) -> None:
 def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None:
     path = run / "data.json"
     data = json.loads(path.read_text())
-    counts = {"stsb:test": Shared(62, 2550, 9, 1379), "reviews": Shared(3, 90, 0, 0)}  # a classification has no pairs
+    counts = {"stsb:test": Shared(62, 2550, 9, 1379, 0), "reviews": Shared(3, 90, 0, 0, 0)}  # texts
     data["stage 1"]["overlap"] = {task: shared._asdict() for task, shared in counts.items()}
     path.write_text(json.dumps(data))
     page = report(run)
@@ -272,7 +272,7 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
         ({"after": 0.41, "low": -0.02, "high": 0.04}, "To be sure, score more pairs"),
     ],
 )
-def test_the_advice_gives_the_better_guess_and_how_sure_it_is(run: Path, dev: dict[str, float], advice: str) -> None:
+def test_the_advice_tells_what_the_dev_data_say(run: Path, dev: dict[str, float], advice: str) -> None:
     path = run / "evaluation.json"
     evaluation = json.loads(path.read_text())
     dev = {"name": "mine dev", "unit": "pairs", "rows": 50, "before": 0.4, **dev}

@@ -61,7 +61,7 @@ def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(train:
     (record,) = metrics(result.folder, "test")
     assert record["step"] == result.evaluation.selected_step
     assert record["accuracy"] == pytest.approx(np.mean(test == labels[first:]))
-    with pytest.raises(InputError, match="60 rows, too few: a part has none"):
+    with pytest.raises(InputError, match="60 rows, too few: a part has no row"):
         train("none left", method="finetune-sentence", dev_share=0.005, **options)
     assert not metrics(train("all choose", method="finetune-sentence", **options).folder, "test")
 

@@ -42,7 +42,7 @@ class Overlap:
             known = self._known.intersection([normalized(str(text)) for text in row[:width]])
             self._seen |= known
             if row_type is not Sentence:
-                self._rows.update((one, other) for one in known for other in known)
+                self._rows.update((one, other) for one in known for other in known if one != other or width == 1)
             yield row
 
     def shared(self) -> dict[str, Shared]:
@@ -50,8 +50,9 @@ class Overlap:
         shared = {}
         for name, pairs in self._pairs.items():
             distinct = self._known.intersection(text for pair in pairs for text in pair)
-            rows = sum(map(self._rows.__contains__, pairs))
-            pairs = pairs if any(first != second for first, second in pairs) else []
+            of_texts = all(first == second for first, second in pairs)
+            rows = sum(map(self._rows.__contains__, set(pairs) if of_texts else pairs))
+            pairs = [] if of_texts else pairs
             both = sum(self._seen.issuperset(pair) for pair in pairs)
             shared[name] = Shared(len(distinct & self._seen), len(distinct), both, len(pairs), rows)
         return shared

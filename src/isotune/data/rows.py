@@ -195,12 +195,10 @@ def checked_columns(
     fields = text_fields(row_type)
     usual = " or ".join(", ".join(names) for names in TEXT_COLUMNS[fields][:2])
     also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
-    known = len(available) == len(row_type._fields) and len("".join(available)) < 60
-    each = available if known else ["COLUMN"] * len(row_type._fields)
     raise InputError(
         f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Call them {usual}{also}; or name them by columns, as {fields[0]}={each[0]}, or in a task behind the file: "
-        f"{source},{','.join(each)}"
+        f"Call them {usual}{also}; or name them by columns, as {fields[0]}=COLUMN, or in a task behind the file: "
+        f"{source},{','.join(row_type._fields).upper()}"
     )
 
 

@@ -53,11 +53,6 @@ class Pooling:
             )
         return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
 
-    def words(self, blocks: int) -> str:
-        """The pooling in words, such as "mean of layers 0 1 2"."""
-        layers = list(map(str, self.resolve(blocks)))
-        return f"{self.mode} of layer{'s' if len(layers) > 1 else ''} {' '.join(layers)}"
-
     def on_last_layer(self) -> Self:
         """The same pooling of the last layer alone; ConSERT trains on it in every setting (section 4.1)."""
         return replace(self, layers=(-1,), weights=None)

@@ -41,7 +41,7 @@ def write_report(run: Path) -> Path:
     ).render(
         printed=printed,
         begun=datetime.fromisoformat(environment["started"]) if "started" in environment else None,
-        model=recipe.get("model") or BUNDLED_MODEL,
+        model=recipe and (recipe.get("model") or BUNDLED_MODEL),
         data=[feed for feed in data.values() if "rows" in feed],
         name=run.resolve().name,
         stages=stages,

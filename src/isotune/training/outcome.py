@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
@@ -22,7 +23,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import GROUPS, DevTask, Measured, STSTask, Task, differences, measure, sentence_vectors
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import DevGain, RunEvaluation, Verdict, printed
-from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
+from isotune.evaluation.tasks import GENERAL_TASK
 from isotune.files import read_json, remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
@@ -108,7 +109,7 @@ def compare_with_start(
     if progress.best_step:
         after = run.workers.by_leader(partial(measurements, kept, EncoderOptions(), scored_on))
     else:  # the start itself was kept
-        evaluation = before.scored.evaluation.model_copy(update={"encoder": str(kept)})
+        evaluation = before.scored.evaluation.model_copy(update={"encoder": str(kept), "created": datetime.now(UTC)})
         after = before._replace(scored=replace(before.scored, evaluation=evaluation))
     recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
@@ -118,21 +119,21 @@ def compare_with_start(
         labels = progress.first_score, progress.best_score
     data = read_json(run.folder / "data.json").values()
     shared = [counts for feed in data for counts in feed.get("overlap", {}).items()]
-    trained = {source for source, n in shared if n["rows"] > MUCH_OVERLAP * (n["of_pairs"] or n["of_sentences"])}
-    judges = [*scored_on.tasks, *filter(None, [scored_on.dev])]
-    trained_on = {task.name for task in judges if isinstance(task, DevTask) and task.pairs.source in trained}
+    trained = {name for name, n in shared if n.get("rows", 0) > MUCH_OVERLAP * (n["of_pairs"] or n["of_sentences"])}
+    judges = {task.name: task.pairs.source for task in scored_on.tasks if isinstance(task, DevTask)}
+    trained_on = trained & {*judges.values(), *([scored_on.dev.pairs.source] if scored_on.dev else [])}
+    own_text = any(_is_general(source) for stage in plan.stages for source in plan.inputs(stage).data)
+    general = own_text and GENERAL_TASK in plan.tasks  # whether the general pairs judge too
+    mute = {name for name, source in judges.items() if source in trained or (_is_general(name) and not general)}
     named = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
-    own = {name for name in named if not trained_on & {name, *GROUPS.get(name, ())}}
-    sources = [source for stage in plan.stages for source in plan.inputs(stage).data]
-    if not (own_text := GENERAL_TASK in {name.partition(":")[0] for name in sources}):
-        own -= {GENERAL_TASK}
+    own = {name for name in named if not mute & {name, *GROUPS.get(name, ())}}
     comparison = RunEvaluation(
         before=before.scored.evaluation,
         after=after.scored.evaluation,
         selected_step=progress.best_step,
         differences=tuple(gains),
         dev=dev,
-        dev_is_general=plan.dev == GENERAL_PAIRS and not own_text,
+        dev_is_general=_is_general(plan.dev) and not own_text,
         own_tasks=tuple(gain.score for gain in gains if plan.tasks and gain.score in own),
         trained_on=tuple(sorted(trained_on)),
         labels=labels,
@@ -149,6 +150,10 @@ def compare_with_start(
         recorder.say(f"{name}: {printed(name, score_before)} -> {printed(name, score_after)}{intervals.get(name, '')}")
     run.workers.by_leader(partial(_write, run, comparison, scored_on, before, after))
     return comparison
+
+
+def _is_general(source: str) -> bool:
+    return source.partition(":")[0] == GENERAL_TASK
 
 
 class Scored(NamedTuple):
@@ -192,7 +197,7 @@ def _dev_gain(task: DevTask, before: Measures, after: Measures) -> DevGain:
     old, new = (each.samples[task.name] for each in measured)
     low, high = interval(new - old)
     return DevGain(
-        name=task.pairs.name,
+        name=task.pairs.source,
         unit=task.unit,
         rows=len(measured[0].values[task.name]),
         before=measured[0].scores[task.name],

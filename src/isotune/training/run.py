@@ -243,11 +243,12 @@ class _Run:
         corpora = Corpora(self.recipe, self.rows, tested_on + chosen_on, self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
-        poolings = encoder.pooling, read_modules(local_folder(self.model)).pooling
-        used, own = (pooling.words(encoder.backbone.layers) for pooling in poolings)
-        pooled = "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
-        if pooled:
-            self.recorder.say(f"start: {pooled}")
+        pooled = ""
+        if self.recipe.encoder.pooling or self.recipe.encoder.layers:
+            poolings = encoder.pooling, read_modules(local_folder(self.model)).pooling
+            used, own = (f"{each.mode} of layers {[*each.resolve(encoder.backbone.layers)]}" for each in poolings)
+            pooled = "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
+            self.recorder.say(f"start: {pooled or f'pooled by {used}'}")
         self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder)}")
         methods = []  # of all stages
         for number, stage in enumerate(self.recipe.stages[: self.progress.stage]):  # which are over
@@ -270,7 +271,7 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-            self.progress.ends.append("training failed, as the last warning says")
+            self.progress.ends.append(f"training failed: {error}")
         result = self._finish(encoder, scored_on)
         if failure:
             kept = result.folder / "encoder"
@@ -327,13 +328,16 @@ class _Run:
         """The seconds that the time limit leaves for training; says them, and refuses a limit without any."""
         if not self.recipe.time_limit:
             return inf
+        begins = not (self.progress.stage or self.progress.step)
+        if begins:
+            self.recorder.say("the start is scored, to know what the time limit leaves for training")
         limit, end = 60 * float(self.recipe.time_limit), self.measure_start().seconds  # as long as the start takes
         spent = time.monotonic() - self.context.begun
         left = limit - spent - end
-        if not (self.progress.stage or self.progress.step):
+        if begins:
             text = f"to load and to score the start took {spent:,.0f} s, and to score the result takes {end:,.0f} s"
             if self.context.workers.highest(int(left <= 0)):
-                raise InputError(f"time_limit {limit:,.0f} s: too short: {text}; give more time, or fewer tasks")
+                raise InputError(f"time_limit {limit:,.0f} s: too short: {text}; start again with more time")
             self.recorder.say(f"time limit {limit:,.0f} s: {text}; {left:,.0f} s are left for training")
         return left
 
@@ -409,22 +413,21 @@ class _Run:
         if "-" in data or not data:  # nothing that another command can read
             self.recorder.say("in these commands, TEXT stands for a file of your sentences, one a line:")
             data = ("TEXT",)
-        text = shlex.join(data)
-        columns = (self.recipe.columns.get(field) for field in ("sentence", "sentence2", "positive"))
-        named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in columns if column), "")
+        text, columns = shlex.join(data), {} if data == ("TEXT",) else self.recipe.columns
+        texts = (columns.get(field) for field in ("sentence", "sentence2", "positive"))
+        named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in texts if column), "")
         if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
-            file = shlex.quote(data[0])
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
-            self.recorder.say(f"  isotune label {file}{named} --encoders {both} --out {pairs}")
+            self.recorder.say(f"  isotune label {shlex.quote(data[0])}{named} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
+            own = self.recipe.tasks or {self.recipe.dev} - {"none", GENERAL_PAIRS} or {GENERAL_TASK}
             self.recorder.say(
-                f"the bundled model is for trying: {FINISHED}, untouched, has 85.8 on stsb-open, and a run can start "
-                "from that model"
+                f"the bundled model is for trying: {FINISHED}, untouched, has 85.8 on stsb-open. A run can start from "
+                "that encoder, and this command compares it with yours:"
             )
-            if own := self.recipe.tasks or {self.recipe.dev} - {"none", GENERAL_PAIRS}:
-                self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
+            self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
         self.recorder.say(f"  isotune index {encoder} {text}{named} --out {index}")

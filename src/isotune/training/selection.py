@@ -188,7 +188,7 @@ class Selection:
             )
             progress.end(f"too much was forgotten at step {progress.step} of {total}")
         if self.options.patience is not None and progress.stale >= self.options.patience:
-            progress.end(f"no better dev score in {progress.stale} evaluations, at step {progress.step} of {total}")
+            progress.end(f"{progress.stale} evaluations were no better, at step {progress.step} of {total}")
         return keep
 
     def _lost(self, encoder: Encoder) -> float:
@@ -257,7 +257,7 @@ def predict(
         store, predicted = rows[name], []
         first, end = (round(share * len(store)) for share in feed.part)
         if first == end:
-            raise InputError(f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has none")
+            raise InputError(f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row")
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
             encoded, _ = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))

@@ -33,7 +33,7 @@ from isotune.training.selection import Scorer, Selection, general_scorer, monito
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
-SCORINGS = 3  # at the end of a time limit: of the last step, and of the start and the end of a stage without steps
+SCORINGS = 3  # for which a time limit leaves time: of the last step, and twice in a stage without steps
 CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 
@@ -141,7 +141,7 @@ class StageTraining:
             if progress.step == second < self.stepper.total:
                 self._tell_time(taken)
             if progress.step == self.stepper.total:
-                progress.end(f"all steps were made, {progress.step:,} of {progress.step:,}")
+                progress.end(f"all {progress.step:,} steps were made" if update else "computed from all texts at once")
             self.run.recorder.advance()
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
             counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step

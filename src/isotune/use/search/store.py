@@ -207,7 +207,7 @@ def refuse_name(name: str, place: str) -> None:
         raise InputError(
             f"{place}: column {name!r}: an index can't have another column of this name (id, text, vector are taken; "
             "a name begins with no underscore or asterisk, and has no dot, backtick, NUL or half of a surrogate pair); "
-            f"rename it in the file, or give it as id if it tells the rows apart"
+            "rename it in the file, or give it as id if it tells the rows apart"
         )
 
 
