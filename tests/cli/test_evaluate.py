@@ -74,7 +74,7 @@ def test_errors_are_reported_before_any_encoding(
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
     Path("flat.tsv").write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
     for words, message in [
-        (["--tasks", "sickrr"], "unknown task or file 'sickrr': did you mean 'sickr'? isotune evaluate --h"),
+        (["--tasks", "sickrr"], "unknown task or file 'sickrr': did you mean 'sickr'? docs/evaluation.md"),
         (["--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
     ]:

@@ -37,7 +37,7 @@ def test_the_packages_studies_can_be_read() -> None:
         ({"title": None}, "title: Field required"),
         ({"seeds": []}, "seeds: Tuple should have at least 1 item"),
         ({"grid": {"seed": [1, 2]}}, "seed isn't given as an option"),
-        ({"judge": "sts"}, "unknown score to judge by 'sts': did you mean 'stsb'?"),
+        ({"judge": "sts"}, "unknown score to judge by 'sts': did you mean 'stsb' or 'steps'?"),
         ({"analyses": ["layer"]}, "unknown analysis 'layer': did you mean 'layers'?"),
         ({"arms": [{"name": "a"}, {"name": "a"}]}, "two arms are called a"),
         ({"arms": [{"name": "a", "data": ["x"]}]}, "arm a: data or start is given, but it has no recipe or method"),
