@@ -14,7 +14,7 @@ import torch
 from isotune.data.cache import derived_texts
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.files import read_arrays, verify_checksums, write_text
+from isotune.files import read_arrays, verify_checksums
 from isotune.recipes import Recipe
 from isotune.report.stages import read_records, sealed
 from isotune.training.recorder import Recorder
@@ -129,17 +129,6 @@ def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tiny_m
         assert lines
         assert all(str(folder) in line and "\n" not in line for line in lines)
         assert read(folder) == expected
-
-
-def test_a_run_that_is_killed_while_it_is_marked_as_finished_is_not_called_damaged(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def checked(path: Path, text: str) -> None:
-        write_text(path, text)
-        verify_checksums(path.parent)
-
-    monkeypatch.setattr("isotune.training.run_folder.write_text", checked)
-    write_records(tmp_path / "run", tiny_model)
 
 
 def test_a_damaged_encoder_is_not_loaded(tiny_model: Path, tmp_path: Path) -> None:

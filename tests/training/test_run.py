@@ -110,7 +110,7 @@ def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
     monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
     folder = train(time_limit="2h").folder
     assert re.search(r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text())
-    with pytest.raises(InputError, match=r"time_limit 1,800 s: too short: .* result takes 3,000 s; start again with more time"):
+    with pytest.raises(InputError, match=r"1,800 s: too short: .* result takes 3,000 s; start again with more time"):
         train("short", time_limit="30m")
     assert not folder.with_name("short").exists()
 

@@ -32,6 +32,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from isotune import files
 from isotune.errors import InputError, telling
 from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
 from isotune.kernels.device import gpu_name
@@ -222,15 +223,11 @@ def create(folder: Path, plan: Recipe) -> None:
 
 
 def mark_finished(folder: Path) -> None:
-    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time.
-
-    At every moment, what SHA256SUMS names is there.
-    """
+    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
     environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
     records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
-    write_text(folder / CHECKSUMS, sums := checksums(folder, records))
+    write_text(folder / CHECKSUMS, checksums(folder, records) + files.checksum_of(environment, ENVIRONMENT))
     write_text(folder / ENVIRONMENT, environment)
-    write_text(folder / CHECKSUMS, sums + checksums(folder, (ENVIRONMENT,)))
 
 
 def is_finished(folder: Path) -> bool:
