@@ -72,7 +72,7 @@ audit: .venv-tools/installed
 .venv-docs/installed:
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/pip --disable-pip-version-check install -qq mkdocs-material==9.8.1 mkdocstrings-python==2.0.11 \
-		$$(grep -E "^(ruff|lazy-loader)==" constraints.txt)
+		$$(grep -E "^(cyclopts|lazy-loader|pydantic|pydantic-core|rich|ruff)==" constraints.txt)
 	@touch $@
 
 .venv/installed: $(PINS)

@@ -96,7 +96,7 @@ RUN += ["--steps", "24", "--batch-size", "16"]
 def start(out: Path, *launcher: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # In bfloat16, a batch that is cut otherwise is rounded otherwise.
-    options = ["--precision", "float32", "--eval-every", "4", "--out", str(out)]
+    options = ["--precision", "float32", "--eval-every", "4", "--keep-checkpoints", "--out", str(out)]
     command = [*(launcher or (sys.executable,)), *RUN, *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 
