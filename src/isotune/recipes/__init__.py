@@ -51,9 +51,10 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
     names: Mapping[str, Collection[str]] = {"recipe": RECIPES, "method": METHODS}
-    for kind, given, other in (("recipe", str(recipe or ""), "method"), ("method", method or "", "recipe")):
+    kind, given, other = ("method", method, "recipe") if method else ("recipe", str(recipe or ""), "method")
+    if given and given not in names[kind] and not given.endswith(TOML):
         meant, *_ = [*nearest(given, chain(*names.values())), given]
-        if meant in names[other] and meant not in names[kind] and not given.endswith(TOML):
+        if meant in names[other] and meant not in names[kind]:
             using = [each for each in RECIPES if meant in {stage["method"] for stage in read_recipe(each)["stages"]}]
             its = f", or one of its recipes: {', '.join(using)}" if using else ""
             raise InputError(f"{given} is no {kind}: give {other} {meant}{its}")
