@@ -71,6 +71,7 @@ class NamedTask(NamedTuple):
     title: str  # in printed tables
     source: str  # of the data: "name:split" of a dataset, or "name" for all of its splits; "" if the task has its own
     load: Callable[[str, str], Task]  # reads the data; takes the task's name and the source
+    stand_in: str = ""  # the source where this machine does not have the other; "" if none stands in
 
 
 # The titles of tasks by their names, which are those of the datasets that they read.
@@ -104,7 +105,7 @@ _OWN: Mapping[str, NamedTask] = {
         for name, title in _TRANSFER.items()
         for prefix, classifier in _CLASSIFIERS.items()
     },
-    "geometry": NamedTask("Geometry", "stsb:dev", load_geometry),
+    "geometry": NamedTask("Geometry", "stsb:dev", load_geometry, GENERAL_PAIRS),
 }
 
 TASKS: Registry[NamedTask] = Registry("task", _OWN)  # the tasks by name
@@ -229,8 +230,9 @@ def _found(task: TaskSource) -> tuple[str, Callable[[], Task]]:
         return "", lambda: _LOADERS[task.kind](task.name, task.read())
     name = str(task)
     if task in TASKS:
-        source = GENERAL_PAIRS if name == "geometry" and not available(TASKS[name].source) else TASKS[name].source
-        return source, lambda: TASKS[name].load(name, source)
+        _, source, load, stand_in = TASKS[name]
+        source = stand_in if stand_in and not available(source) else source
+        return source, lambda: load(name, source)
     kind, _, data = task.partition(":") if isinstance(task, str) else ("", "", "")
     if kind == "geometry" and data:
         return data, lambda: load_geometry(name, data)
