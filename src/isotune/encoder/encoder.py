@@ -24,7 +24,7 @@ from isotune.encoder.format.pretrained import check_files, load_model, load_toke
 from isotune.encoder.format.prompt import MASK, SENTENCE, take_suffix
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
-from isotune.encoder.pooling import change_pooling
+from isotune.encoder.pooling import Pooling, change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, UselessVectors, invalid, unknown
 from isotune.files import CHECKSUMS, checksums, verify_checksums, written
@@ -64,6 +64,7 @@ class Encoder(SentenceModel):
     (`forward`).
     """
 
+    saved_pooling: Pooling | None = None  # that of the folder, if the encoder was loaded
     _calibration: Calibration | None = None
     _anchors: Anchors | None = None
 
@@ -149,6 +150,7 @@ class Encoder(SentenceModel):
             encoder.token_weights = torch.ones(known)
             encoder.token_weights[:count] = saved.token_weights[:known]
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
+        encoder.saved_pooling = saved.pooling
         encoder.to(device).eval()
         as_saved = (pooling, layers, prompt) == (None, None, None)
         encoder._anchors = _read(Anchors, folder / ANCHORS) if as_saved else None

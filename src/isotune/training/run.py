@@ -27,8 +27,6 @@ from isotune.data import DATASETS
 from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.modules import read_modules
-from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
@@ -245,7 +243,7 @@ class _Run:
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         pooled = ""
         if self.recipe.encoder.pooling or self.recipe.encoder.layers:
-            poolings = encoder.pooling, read_modules(local_folder(self.model)).pooling
+            poolings = encoder.pooling, encoder.saved_pooling or encoder.pooling
             used, own = (f"{each.mode} of layers {[*each.resolve(encoder.backbone.layers)]}" for each in poolings)
             pooled = "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
             self.recorder.say(f"start: {pooled or f'pooled by {used}'}")
