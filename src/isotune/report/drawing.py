@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
-from matplotlib import rc_context
+from matplotlib import rc_context, rc_params_from_file
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ LETTER_WIDTH = 0.07  # inches, in a legend
 TITLE_LETTERS = 38  # in a line of a panel's title
 PNG_DPI, BITMAP_DPI = 300, 200
 
-styled = rc_context(fname=str(Path(__file__).with_name("figures.mplstyle")))
+styled = rc_context(rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False))
 """Decorates functions that draw or save: matplotlib makes some parts of a figure only when it is saved."""
 
 RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 2}
