@@ -34,7 +34,6 @@ from torch import Tensor, nn
 
 from isotune import files
 from isotune.errors import InputError, telling
-from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -109,7 +108,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         unshared[key] = value.clone() if value.data_ptr() in seen else value.contiguous()
         seen.add(value.data_ptr())
     try:
-        with written(path) as part, rust_writes():
+        with files.written(path) as part, files.rust_writes():
             save_file(unshared, part, {"isotune": metadata})
     except InputError as error:
         raise InputError(f"{error}; free some space, and resume the run from the last checkpoint") from error
@@ -168,13 +167,13 @@ def held(folder: Path, new: bool) -> Iterator[None]:
     try:
         if new:
             check_new(folder)
-            make_folder(folder)
+            files.make_folder(folder)
         elif not (folder / RECIPE).exists():
             raise InputError(f"{folder}: there is no run to resume (the folder has no {RECIPE})")
         lock.acquire()
         for pattern in UNFINISHED:
             for part in folder.glob(pattern):  # what a killed process has left
-                remove(part)
+                files.remove(part)
         (folder / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
     except Timeout:
         with suppress(OSError):  # the other process may end now
@@ -188,7 +187,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         yield
     finally:
         for path in (folder / HOLDER, folder / LOCK):
-            remove(path)  # Windows keeps the lock until its release, which then removes it
+            files.remove(path)  # Windows keeps the lock until its release, which then removes it
         lock.release()
 
 
@@ -218,16 +217,17 @@ def create(folder: Path, plan: Recipe) -> None:
         **({"plugins": plugins} if plugins else {}),
         CHECKSUM: hashlib.sha256(recipe.encode()).hexdigest(),
     }
-    write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
-    write_text(folder / RECIPE, recipe)
+    files.write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+    files.write_text(folder / RECIPE, recipe)
 
 
 def mark_finished(folder: Path) -> None:
     """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
     environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
     records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
-    write_text(folder / CHECKSUMS, checksums(folder, records) + files.checksum_of(environment, ENVIRONMENT))
-    write_text(folder / ENVIRONMENT, environment)
+    sums = files.checksums(folder, records) + files.checksum_of(environment, ENVIRONMENT)
+    files.write_text(folder / files.CHECKSUMS, sums)
+    files.write_text(folder / ENVIRONMENT, environment)
 
 
 def is_finished(folder: Path) -> bool:
@@ -236,7 +236,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def _environment(folder: Path) -> dict[str, Any]:
-    return dict(read_json(folder / ENVIRONMENT, missing_ok=True))
+    return dict(files.read_json(folder / ENVIRONMENT, missing_ok=True))
 
 
 def started_recipe(folder: Path) -> Recipe:
