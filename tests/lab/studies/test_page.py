@@ -40,7 +40,6 @@ STUDY = Study.from_table(
         ],
         "figures": [
             {"kind": "curve", "x": "batch_size", "y": "sts", "log": True},
-            {"kind": "heatmap", "rows": "augmentations.0", "columns": "batch_size", "y": "sts"},
             {"kind": "bars", "y": "sts"},
         ],
     }
@@ -131,13 +130,13 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert "<is>" not in raw
     assert "Batches <&>" not in raw
     assert not [link for link in links(page) if not link.startswith("#")]
-    for number in (1, 2, 3):
+    for number in (1, 2):
         picture = imread(tmp_path / "figures" / f"figure-{number}.png")
         assert min(picture.shape[:2]) > 500
         assert picture[..., :3].std() > 0.05
         assert raw.count(f'id="figure-{number}"') == 1
     best = max(float(line.measured(STUDY, "sts")[:5]) for line in table_lines(STUDY, results.runs) if line.values)
-    assert raw.count(f", {best:.2f}</h2>") == 3
+    assert raw.count(f", {best:.2f}</h2>") == 2
 
 
 def drawn(study: Study, number: int, lines: list[Line]) -> list[Axes]:
@@ -155,15 +154,6 @@ def test_a_curve_has_bands_level_lines_and_published_values(results: Results) ->
     assert "published" in ax.get_legend_handles_labels()[1]
     band = ax.collections[1].get_paths()[0].vertices
     assert np.ptp(band[band[:, 0] == 16][:, 1]) == pytest.approx(200 * none[1])
-
-
-def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:
-    measured, published = drawn(STUDY, 1, table_lines(STUDY, results.runs))
-    assert [ax.get_title(loc="left") for ax in (measured, published)] == ["ConSERT", "ConSERT, published"]
-    assert len(measured.texts) == 3
-    assert [label.get_text() for label in measured.get_yticklabels()] == ["none", "shuffle"]
-    (text,) = published.texts
-    assert (text.get_text(), text.get_position()) == ("70.50", (0, 1))
 
 
 def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:

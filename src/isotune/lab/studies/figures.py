@@ -1,4 +1,4 @@
-"""A study's figures, made of the lines of its table: curves with a band of one deviation, heatmaps and bars.
+"""A study's figures, made of the lines of its table: curves with a band of one deviation, and bars.
 
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from isotune.lab.studies import wording
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import START, Figure, Study, Value
+from isotune.lab.studies.study import START, Figure, Study
 from isotune.report import BLUE, INK, RING, VERMILION, legend_below, look, names_down, panels, styled
 
-COLOURS = "cividis"  # in order also for the colour-blind, and in grey
 LETTER = 0.075  # inches of a letter in an axis's names
 BAND_OPACITY = 0.18
 
@@ -24,13 +23,12 @@ BAND_OPACITY = 0.18
 @styled
 def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """Draws a figure of a study; None if the lines have nothing to draw."""
-    kinds = {"curve": _curve, "heatmap": _heatmap, "bars": _bars}
-    return kinds[figure.kind](study, figure, lines)
+    return (_curve if figure.kind == "curve" else _bars)(study, figure, lines)
 
 
 def title(figure: Figure) -> str:
     """What a figure shows, in words."""
-    over = f" by {' and '.join(map(wording.label, figure.axes))}" if figure.axes else ""
+    over = f" by {wording.label(figure.x)}" if figure.x else ""
     return f"{wording.score_title(figure.y)}{over}"
 
 
@@ -87,40 +85,6 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     return legend_below(drawing)
 
 
-def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
-    """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
-    place_of = {line: (_place(line, figure.rows), _place(line, figure.columns)) for line in lines}
-    gridded = [line for line, place in place_of.items() if "" not in place]
-    rows, columns = (list(dict.fromkeys(place_of[line][axis] for line in gridded)) for axis in (0, 1))
-    squares: dict[str, NDArray[np.float64]] = {}  # title of a panel -> [rows, columns]
-    for name, group in _without(gridded, figure.rows, figure.columns).items():
-        places = [(rows.index(place_of[line][0]), columns.index(place_of[line][1])) for line in group]
-        published = [_published(line, figure.y) for line in group]
-        for panel, values in ((name, _measured(study, group, figure.y)[0]), (f"{name}, published", published)):
-            if np.isfinite(values).any():
-                squares[panel] = np.full((len(rows), len(columns)), nan)
-                squares[panel][tuple(np.transpose(places))] = values
-    if not squares:
-        return None
-    row_names, column_names = ([wording.value_text(value) for value in values] for values in (rows, columns))
-    width = 1 + LETTER * max(map(len, row_names)) + max(0.6, LETTER * max(map(len, column_names)) + 0.1) * len(columns)
-    names = wording.label(figure.columns), wording.label(figure.rows)
-    size = width, 1 + 0.5 * len(rows)
-    drawing, axes = panels(list(squares), *names, size=size, columns=1 if width > 4 else 2, same="")
-    edges = np.arange(len(columns) + 1) - 0.5, np.arange(len(rows) + 1) - 0.5
-    for ax, values in zip(axes, squares.values(), strict=True):
-        mesh = ax.pcolormesh(*edges, values, cmap=COLOURS)
-        for (row, column), value in np.ndenumerate(values):
-            if isfinite(value):
-                ink = "#000000" if sum(mesh.to_rgba(np.asarray(value))[:3]) > 1.4 else "#ffffff"
-                ax.text(
-                    column, row, wording.digits(study, figure.y, value), color=ink, fontsize=7, ha="center", va="center"
-                )
-        ax.set_xticks(range(len(columns)), column_names)
-        names_down(ax, row_names)
-    return drawing
-
-
 def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     score = figure.y
     drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
@@ -142,17 +106,10 @@ def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None
     return legend_below(drawing)
 
 
-def _place(line: Line, axis: str) -> Value:
-    """A line's value on an axis, which is an option or, as "augmentations.0", an element of its values; "" if none."""
-    option, _, element = axis.partition(".")
-    value = line.cell.get(option, "")
-    return dict(enumerate(value)).get(int(element), "") if element.isdecimal() and isinstance(value, tuple) else value
-
-
-def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
+def _without(lines: Iterable[Line], axis: str) -> Mapping[str, list[Line]]:
     groups: dict[str, list[Line]] = {}
     for line in lines:
-        cell = {key: value for key, value in line.cell.items() if key not in [axis.partition(".")[0] for axis in axes]}
+        cell = {key: value for key, value in line.cell.items() if key != axis}
         groups.setdefault(wording.line_title(line.arm, cell), []).append(line)
     return groups
 

@@ -73,26 +73,13 @@ class Published(_Table):
     note: str = ""  # a remark for the reader
 
 
-FIGURES: dict[str, tuple[str, ...]] = {"curve": ("x",), "heatmap": ("rows", "columns"), "bars": ()}
-"""The keys of the axes that each kind of figure has besides the score: options of the grid. An axis of a heatmap can be
-"augmentations.0" too, the first element of an option whose values are lists."""
-
-
 class Figure(_Table):
     """A figure that is drawn from the study's table."""
 
-    # a line for each arm, a panel for each arm, a bar for each line of the table
-    kind: Literal["curve", "heatmap", "bars"]
+    kind: Literal["curve", "bars"]  # a line for each arm; a bar for each line of the table
     y: str  # the score
-    x: str = ""  # the horizontal axis of a curve
+    x: str = ""  # the horizontal axis of a curve, an option of the grid
     log: bool = False  # whether this axis is logarithmic
-    rows: str = ""  # the vertical axis of a heatmap
-    columns: str = ""  # its horizontal axis
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes of the figure besides the score."""
-        return tuple(getattr(self, name) for name in FIGURES[self.kind])
 
 
 class Study(_Table):
@@ -203,8 +190,7 @@ class Study(_Table):
             _check(f"score in published {number}", [*published.scores, *published.deviation], self.scores)
         for number, figure in enumerate(self.figures, 1):
             _check(f"score of figure {number}", [figure.y], self.scores)
-            options = [axis.partition(".")[0] for axis in figure.axes]
-            _check(f"option of the grid in figure {number}", options, self.axes)
+            _check(f"option of the grid in figure {number}", [figure.x] if figure.kind == "curve" else [], self.axes)
         return self
 
 
