@@ -139,7 +139,7 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKED_TYPES)
-def test_bfloat16_is_close_and_heads_are_dropped_anew_in_every_pass(name: str) -> None:
+def test_bfloat16_is_close_and_dropout_draws_anew_in_every_pass(name: str) -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make(name))
     exact = last(backbone, tokens)
@@ -147,7 +147,7 @@ def test_bfloat16_is_close_and_heads_are_dropped_anew_in_every_pass(name: str) -
         state = last(backbone, tokens)
     assert torch.cosine_similarity(state.float(), exact).min() > 0.99
     backbone.train()
-    with backbone.dropout(0.0, of_heads=0.5):
+    with backbone.dropout(0.5):
         torch.manual_seed(0)
         first, second = last(backbone, tokens), last(backbone, tokens)
         torch.manual_seed(0)
@@ -226,44 +226,9 @@ def test_max_tokens_is_the_longest_sentence_with_positions(name: str, tokens: in
         backbone(pack([[5] * (tokens + 1)]))
 
 
-def attention_outputs(backbone: Backbone, tokens: Packed) -> torch.Tensor:
-    """The output of the first block's attention heads, [T, heads, features], before they are mixed."""
-    seen: list[torch.Tensor] = []
-    layer = backbone.model.encoder.layer[0].attention.output.dense
-    hook = layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0][0].unflatten(-1, (4, 8))))
-    backbone(tokens)
-    hook.remove()
-    return seen[0]
-
-
-def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
-    tokens = pack([[5, 6, 7, 8]] * 500 + [[9, 10]] * 500)
-    backbone = Backbone(make("bert")).train()
-    with backbone.dropout(0.0), torch.no_grad():
-        plain = attention_outputs(backbone, tokens)
-        with backbone.dropout(None, of_heads=0.25):
-            dropped = attention_outputs(backbone, tokens)
-            torch.testing.assert_close(attention_outputs(backbone.eval(), tokens), plain)  # in training only
-            backbone.train()
-        assert torch.equal(attention_outputs(backbone, tokens), plain)
-    factors = (dropped / plain).split(tokens.lengths.tolist())
-    lefts = []
-    for of_sentence in factors:  # [tokens, heads, features]
-        factors = of_sentence[0, :, 0]  # [heads]
-        torch.testing.assert_close(of_sentence, factors[None, :, None].expand_as(of_sentence), atol=1e-5, rtol=1e-5)
-        left = int((factors != 0).sum())
-        torch.testing.assert_close(factors[factors != 0], torch.full((left,), 4 / max(left, 1)), atol=1e-5, rtol=1e-5)
-        lefts.append(left)
-    shares = torch.bincount(torch.tensor(lefts), minlength=5) / len(lefts)
-    binomial = torch.tensor([0.0039, 0.0469, 0.2109, 0.4219, 0.3164])  # where none is left, all are 0
-    torch.testing.assert_close(shares, binomial, atol=0.05, rtol=0)
-
-
-def test_a_padded_model_drops_no_heads_and_keeps_its_rate_of_attention_weights() -> None:
+def test_a_padded_model_keeps_its_rate_of_attention_weights() -> None:
     backbone = Backbone(make("rembert"))
-    backbone.check_attention_dropout(0.0, None)
-    backbone.check_attention_dropout(0.0, 0.0)  # of a run on a GPU
-    with pytest.raises(InputError, match=r"head_dropout 0\.2: models of type rembert keep their own attention"):
-        backbone.check_attention_dropout(0.2, None)
+    backbone.check_attention_dropout(None)
+    backbone.check_attention_dropout(0.0)  # of a run on a GPU
     with pytest.raises(InputError, match=r"attention_dropout 0\.1: models of type rembert keep their own attention"):
-        backbone.check_attention_dropout(0.0, 0.1)
+        backbone.check_attention_dropout(0.1)

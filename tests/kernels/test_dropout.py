@@ -81,7 +81,7 @@ def test_every_layer_draws_its_own_numbers_and_every_sentence_its_own() -> None:
 def test_a_sentence_loses_the_same_in_any_batch(tiny_model: Path, sentences: list[str]) -> None:
     encoder = Encoder.load(tiny_model, device="cpu").train()
     tokens = seeded(pack(encoder.tokenize(sentences[:12])))
-    with torch.no_grad(), encoder.backbone.dropout(None, of_heads=0.3):
+    with torch.no_grad(), encoder.backbone.dropout(0.3):
         whole = encoder(tokens)
         for part in tokens.cut(4):
             torch.testing.assert_close(encoder(part), whole[part.order.sort().values], rtol=1e-5, atol=1e-6)

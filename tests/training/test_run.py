@@ -410,10 +410,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*cached false"),
     ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*cached false"),
     (
-        {"method": "whitening", "as_released": {"head_dropout": 0.1}},
-        "head_dropout: method whitening computes .* without dropout; leave as_released.head_dropout at 0",
-    ),
-    (
         {"sources": (), "rows": [f"{chr(0x4E00 + i)} {chr(0x4F00 + i)}" for i in range(20)]},
         "rows: 20 rows, all of the same tokens",
     ),

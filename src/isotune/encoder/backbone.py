@@ -74,7 +74,7 @@ class Backbone(nn.Module):
         model_type = model.config.model_type
         replace_dropout(model)
         self.model = model  # without a task head
-        self._rates: dict[str, float | None] = {}  # see `dropout`
+        self._attention_dropout: float | None = None  # see `dropout`
         self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
         if self.padded:
             _warn_padded(model_type)
@@ -128,7 +128,8 @@ class Backbone(nn.Module):
         augmentation = augmentation or NoAugmentation()
         if self.training and tokens.seeds is None:
             tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
-        passed: dict[str, object] = {} if self.padded else {"packed": tokens, **(self._rates if self.training else {})}
+        rate = self._attention_dropout if self.training else None
+        passed: dict[str, object] = {} if self.padded else {"packed": tokens, "attention_dropout": rate}
         inputs = {"attention_mask": tokens.mask.long()} if self.padded else passed.copy()
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
@@ -170,19 +171,16 @@ class Backbone(nn.Module):
         return recording.states
 
     def _drawing(self, tokens: Packed) -> AbstractContextManager[None]:
-        if not self.training or tokens.seeds is None:
+        if not self.training or tokens.seeds is None or not tokens.ids.is_cpu:  # dropout is torch's elsewhere
             return nullcontext()
-        if not tokens.ids.is_cpu:  # dropout is torch's there, but that of whole heads
-            return using(DRAWS, Draws(tokens.seeds, tokens.seeds))
         seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
         return using(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
 
     @contextmanager
-    def dropout(self, rate: float | None, of_attention: float | None = None, of_heads: float = 0.0) -> Iterator[None]:
+    def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:
         """Sets the rate of every dropout layer of the model for a `with` block; None keeps the model's own rates.
 
         `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
-        `of_heads` is the rate at which whole attention heads of a sentence are dropped in training (DropHead).
         """
         modules = [] if rate is None else list(self.model.modules())
         # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
@@ -195,11 +193,11 @@ class Backbone(nn.Module):
         rates = [getattr(module, name) for module, name in places]
         for module, name in places:
             setattr(module, name, rate)
-        before, self._rates = self._rates, {"attention_dropout": of_attention, "head_dropout": of_heads}
+        before, self._attention_dropout = self._attention_dropout, of_attention
         try:
             yield
         finally:
-            self._rates = before
+            self._attention_dropout = before
             for (module, name), model_rate in zip(places, rates, strict=True):
                 setattr(module, name, model_rate)
 
@@ -212,14 +210,13 @@ class Backbone(nn.Module):
         query = torch.empty(0, 1, features, dtype=getattr(torch, precision), device=self.model.device)
         return not self.padded and config.model_type != "mpnet" and can_flash(query, rate)
 
-    def check_attention_dropout(self, of_heads: float, of_weights: float | None) -> None:
-        """Checks that the model can drop attention heads and weights at these rates."""
-        for name, rate in (("head_dropout", of_heads), ("attention_dropout", of_weights)):
-            if rate and self.padded:
-                raise InputError(
-                    f"{name} {rate}: models of type {self.model.config.model_type} keep their own attention, which "
-                    f"isotune can't change; leave {name} out or choose another model"
-                )
+    def check_attention_dropout(self, rate: float | None) -> None:
+        """Checks that the model can drop attention weights at this rate."""
+        if rate and self.padded:
+            raise InputError(
+                f"attention_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, "
+                "which isotune can't change; leave attention_dropout out or choose another model"
+            )
 
 
 def refuse_other_models(config: Mapping[str, Any]) -> None:

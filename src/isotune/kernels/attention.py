@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 
-from isotune.data.draws import random_bits
 from isotune.data.packed import Packed
 from isotune.kernels.cpu.attention import cpu_attention
-from isotune.kernels.cpu.dropout import DRAWS
 from isotune.kernels.gpu import gpu_attention
 
 PACKED = "isotune_packed"
@@ -34,7 +32,6 @@ def packed_attention(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     attention_dropout: float | None = None,
-    head_dropout: float = 0.0,
     bias: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
@@ -43,31 +40,17 @@ def packed_attention(
     Query, key and value are [1, heads, T, features of a head]; the output is [1, T, heads, features of a head], and
     None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
     `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
-    drops single weights, at the model's rate, or else at `attention_dropout`; `head_dropout` drops whole heads of a
-    sentence (`_drop_heads`). `bias` [heads, longest, longest] is added to the logits, by the places of two tokens in
-    their sentence (MPNet); a shorter sentence takes its first rows and columns. `attention_mask` is None, because
-    transformers builds no mask, since no mask function is registered for ours.
+    drops single weights, at the model's rate, or else at `attention_dropout`. `bias` [heads, longest, longest] is added
+    to the logits, by the places of two tokens in their sentence (MPNet); a shorter sentence takes its first rows and
+    columns. `attention_mask` is None, because transformers builds no mask, since no mask function is registered for
+    ours.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     dropout = dropout if attention_dropout is None else attention_dropout
     arguments = (q, k, v, packed, scaling, dropout, sliding_window, bias)
     output = cpu_attention(*arguments, module.training) if q.is_cpu else gpu_attention(*arguments)
-    if head_dropout:
-        output = _drop_heads(output, packed, head_dropout)
     return output.unsqueeze(0), None
-
-
-def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:
-    """DropHead (Zhou et al., 2020) as MirrorBERT uses it: sets whole heads of a sentence to 0 and scales up the others.
-
-    Each head of each sentence is dropped independently, in every layer anew. The heads that are left are multiplied by
-    the number of heads over the number of heads left. If no head is left, the output is 0.
-    """
-    bits = random_bits(DRAWS.get().of_sentences(), output.shape[1])  # [N, heads]
-    left = (bits & (2**24 - 1)).float() / 2**24 >= rate  # [N, heads]; by as many bits as float32 keeps
-    scale = left * (output.shape[1] / left.sum(1, keepdim=True).clamp(min=1))  # [N, heads]
-    return output * scale.to(output.dtype)[packed.segments][:, :, None]
 
 
 AttentionInterface.register(PACKED, packed_attention)

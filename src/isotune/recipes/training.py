@@ -50,9 +50,6 @@ class AsReleased(BaseModel):
     steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
     none, nor have the released runs of ConSERT and BERT-flow."""
 
-    head_dropout: Rate = 0.0
-    """Rate at which whole attention heads are dropped in training, for each sentence anew (DropHead)."""
-
 
 class TrainingOptions(BaseModel):
     """How long, how fast and how carefully a stage trains."""

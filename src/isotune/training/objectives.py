@@ -79,7 +79,7 @@ class Objectives(nn.Module):
 def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objectives:
     """Makes a stage's objectives, with new layers from a seed. The encoder is not changed; see `Objectives.attach`."""
     training = stage.training
-    encoder.backbone.check_attention_dropout(training.as_released.head_dropout, training.attention_dropout)
+    encoder.backbone.check_attention_dropout(training.attention_dropout)
     with drawing(seed):
         method = METHODS[stage.method](stage.options, encoder)
         if not training.mlm_weight:

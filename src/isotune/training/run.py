@@ -16,7 +16,6 @@ from copy import deepcopy
 from functools import cache, partial
 from inspect import signature
 from math import inf
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -311,8 +310,8 @@ class _Run:
             blocks = encoder.backbone.layers
             change_pooling(encoder.pooling, None, stage.training.as_released.dev_layers, blocks).numbered(blocks)
             methods.append((stage, objectives.method))
-        for option in ("model_dropout", "attention_dropout", "as_released.head_dropout"):
-            asking = [(stage, method) for stage, method in methods if attrgetter(option)(stage.training)]
+        for option in ("model_dropout", "attention_dropout"):
+            asking = [(stage, method) for stage, method in methods if getattr(stage.training, option)]
             if asking and all(method.cached for _, method in asking):
                 stage, _ = asking[0]
                 instead = ", or compute them in every step (cached false)" if hasattr(stage.options, "cached") else ""

@@ -93,8 +93,7 @@ class StageTraining:
             if not progress.done:
                 self.stepper.open()  # not before: a resumed run has the right weights only after `load_parts`
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.stepper.total)
-            rates = options.model_dropout, options.attention_dropout, options.as_released.head_dropout
-            with self.run.stop, backbone.dropout(*rates):
+            with self.run.stop, backbone.dropout(options.model_dropout, options.attention_dropout):
                 self._take_steps()
                 if not progress.done:
                     self._save_stopped()
