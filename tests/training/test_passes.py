@@ -12,11 +12,11 @@ from torch import Tensor
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.methods import mlm
-from isotune.methods.method import Batch, View
-from isotune.training.forward import StepEncoding
+from isotune.methods.method import Batch, VectorView, View
+from isotune.training.forward import StepEncoding, chunk_that_fits
 from isotune.training.passes import Pass
 from isotune.training.workers import Workers
-from tests.training.conftest import Train, metrics
+from tests.training.conftest import Train, metrics, resume, stopped_at, weights
 from tests.training.steps import STEPS, assert_same, gradient, in_one_row, make
 
 CHUNK_SIZES = (None, 2)
@@ -161,3 +161,34 @@ def test_a_run_in_chunks_is_the_run(train: Train) -> None:
     losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in runs]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[0] != losses[1]  # rounding
+
+
+def test_a_step_takes_as_many_rows_at_a_time_as_fit(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model)
+    views = [View(pack(encoder.tokenize(sentences[:32])))] * 2
+    chunks = [chunk_that_fits(encoder, views, Workers(), free) for free in (2**40, 2**24, 2**23, 2**22, 0)]
+    numbers = [32 if chunk is None else chunk for chunk in chunks]
+    assert chunks[0] is None
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(set(numbers)) > 2
+    assert numbers[-1] == 1
+    with closing(Workers(2)) as two:
+        assert chunk_that_fits(encoder, views, two, 2**23) < numbers[2]  # each holds the rows of a pass
+    assert chunk_that_fits(encoder, [VectorView(torch.ones(4, 8))], Workers(), 0) is None
+
+
+def test_a_run_with_little_memory_is_the_run_and_goes_on_with_its_chunks(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"method": "simcse", "steps": 6, "eval_every": 2}
+    plenty = train("plenty", **options)
+    monkeypatch.setattr("isotune.training.stage.free_memory", lambda: 0)
+    little = train("little", **options)
+    assert "encodes 1 row at a time, with the same result (chunk_size 1)" in (little.folder / "train.log").read_text()
+    with stopped_at(3):
+        stopped = train("stopped", **options)
+    monkeypatch.setattr("isotune.training.stage.free_memory", lambda: 2**50)
+    resumed = resume(stopped.folder)
+    for name, weight in weights(little.folder).items():
+        torch.testing.assert_close(weight, weights(plenty.folder)[name], rtol=1e-3, atol=1e-5)
+        assert torch.equal(weight, weights(resumed.folder)[name])

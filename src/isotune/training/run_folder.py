@@ -64,6 +64,7 @@ class Progress:
     done: bool = False  # whether the stage is over: its steps or its patience are used up
     dropped: list[int] = field(default_factory=list)  # the stages whose new layers were dropped, from 0
     ends: list[str] = field(default_factory=list)  # why each stage that is over has ended
+    chunk_size: int | None = None  # how many rows the stage encodes at a time, where the free memory has decided it
     seconds: float = 0.0  # what the run has taken until the checkpoint, if it has a time limit
     metrics_bytes: int = 0  # the length of metrics.jsonl at the time of the checkpoint
     # What the evaluations of the current stage have shown; `Selection` writes it.

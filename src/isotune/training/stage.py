@@ -17,15 +17,16 @@ from typing import cast
 import torch
 
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, UselessVectors
+from isotune.errors import InputError, UselessVectors, counted
 from isotune.kernels.cpu.float32 import fast_float32
-from isotune.kernels.cpu.memory import peak_memory
+from isotune.kernels.cpu.memory import free_memory, peak_memory
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
+from isotune.training.forward import chunk_that_fits
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import LAST, Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
@@ -58,6 +59,10 @@ class StageTraining:
         self.options, self.progress, self.feeder, self.end = options, progress, feeder, end
         self.stepper: Stepper | Fit
         if method.options.takes_steps:
+            if options.chunk_size is None:
+                if not progress.step:
+                    progress.chunk_size = run.workers.by_leader(self._chunk_that_fits)
+                options = options.model_copy(update={"chunk_size": progress.chunk_size})
             self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
         else:
             self.stepper = Fit(run, encoder, cast(ClosedForm, method), feeder)
@@ -76,6 +81,18 @@ class StageTraining:
         self._writer = ThreadPoolExecutor(1)  # of checkpoints, beside the steps of a GPU
         self._writing: Future[None] | None = None
         self._evaluating = 0.0  # seconds of the last evaluation; a resumed run doesn't know them at first
+
+    def _chunk_that_fits(self) -> int | None:
+        """How many rows to encode at a time, so that a step fits into the free memory; None for all of them."""
+        cuda = self.encoder.device.type == "cuda"
+        free = torch.cuda.mem_get_info()[0] if cuda else free_memory()
+        views = self.objectives.ask(self.feeder.batch(0), torch.device("cpu")).views
+        if chunk := chunk_that_fits(self.encoder, views, self.run.workers, free):
+            self.run.recorder.say(
+                f"memory: {free / 1e6:,.0f} MB are free; stage {self.progress.stage + 1} encodes "
+                f"{counted(chunk, 'row')} at a time, with the same result (chunk_size {chunk})"
+            )
+        return chunk
 
     @fast_float32()
     @no_denormals()

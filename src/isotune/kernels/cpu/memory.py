@@ -1,4 +1,4 @@
-"""The process's memory settings for packed batches, which a program asks for by `tune_process`.
+"""The memory of the process, and its settings for packed batches, which a program asks for by `tune_process`.
 
 - oneDNN, and torch's interface to it, each keep up to 1,024 prepared products, one for each shape. Packed batches have
   new shapes all the time, so the prepared products pile up between freed blocks of memory, which are then often too
@@ -12,7 +12,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
+
+import psutil
 
 # One large batch needs about this many prepared products; its layers share them, and the next batch has others. With
 # 64, steps of 512 sentences take 1.05 times as long. With 256, encoding takes 1.03 times as long, and training needs
@@ -48,6 +52,15 @@ def give_back() -> None:
     """Returns freed memory to the system, if the C library is glibc; takes some milliseconds."""
     if trim := _c_function("malloc_trim"):
         trim(0)
+
+
+def free_memory() -> int:
+    """The bytes that this process may still take: what the machine has, and what its container leaves."""
+    free = int(psutil.virtual_memory().available)
+    with suppress(OSError, ValueError):  # no container, or one without a limit, "max"
+        limit, held = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, limit - held)
+    return free
 
 
 def peak_memory() -> int:
