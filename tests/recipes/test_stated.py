@@ -18,7 +18,7 @@ STATED: dict[str, dict[str, list[dict[str, Any]]]] = tomllib.loads(
     Path(__file__).with_name("stated.toml").read_text("utf-8")
 )
 PARTS = ("data", "dev", "test")
-OWN = {"adapt", "default"}  # recipes of a paper's method, with settings of isotune
+OWN = {"adapt", "consert-sif", "default"}  # recipes of a paper's method, with settings of isotune
 UNSET = "unset"
 # What is read, and the published score, which other tests check.
 DATA = {

@@ -25,7 +25,7 @@ MODEL_KINDS = {
 
 
 _FILES = toml_files(resources.files(__name__))
-_FIRST = (DEFAULT_RECIPE, ENCODER_RECIPE, "pairs", "neighbours", "crops", "plain")  # for texts of the user's own
+_FIRST = (DEFAULT_RECIPE, ENCODER_RECIPE, "pairs", "neighbours", "crops", "consert-sif")  # for texts of the user's own
 RECIPES: Registry[Traversable] = Registry("recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)})
 """The TOML files of the recipes by name, in the order in which people need them."""
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 LONG = "a " * 600
 ODD = ["It won't restart.", "Café, 犬! naïve 😀", "", "UPPER [MASK] inside", LONG]
 OPTIONS: dict[str, dict[str, Any]] = {
-    "mean": {"method": "simcse", "steps": 2, "batch_size": 32, "layers": [-1]},
+    "mean": {"recipe": "default", "steps": 2, "batch_size": 32},
     "layers": {"method": "simcse", "steps": 2, "batch_size": 32, "layers": [0, -1]},
     "sif": {"method": "sif", "layers": [0, -1]},
 }
