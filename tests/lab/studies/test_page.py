@@ -135,6 +135,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
         assert min(picture.shape[:2]) > 500
         assert picture[..., :3].std() > 0.05
         assert raw.count(f'id="figure-{number}"') == 1
+    assert write_page(tmp_path).read_text() == raw
     best = max(float(line.measured(STUDY, "sts")[:5]) for line in table_lines(STUDY, results.runs) if line.values)
     assert raw.count(f", {best:.2f}</h2>") == 2
 
