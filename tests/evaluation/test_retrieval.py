@@ -106,6 +106,12 @@ def test_an_unknown_split_and_another_folder_are_refused(folder: Path) -> None:
         loaded(f"retrieval:{folder / 'qrels'}")
 
 
+def test_a_single_document_is_no_retrieval(tmp_path: Path) -> None:
+    (tmp_path / "faq.tsv").write_text("question\tanswer\nwhen?\tnow\nwhere?\tnow\n")
+    with pytest.raises(InputError, match=r"it has one document, which every query finds"):
+        loaded(f"retrieval:{tmp_path / 'faq.tsv'}")
+
+
 def test_encoders_are_compared_over_the_same_queries(folder: Path) -> None:
     """Every measure has an interval, and JSON keeps all of it."""
     comparison = compare({"one": Numbers(), "same": Numbers()}, f"retrieval:{folder}")

@@ -97,4 +97,6 @@ def test_a_short_run_gives_what_it_always_gave(
     expected = golden[name]
     assert numbers["verdict"] == expected["verdict"]
     for kind in ("losses", "vector", "scores"):
-        assert numbers[kind] == pytest.approx(expected[kind], rel=1e-3, abs=3e-4)  # a flow differs by 1.3e-4 among processors
+        assert numbers[kind] == pytest.approx(
+            expected[kind], rel=1e-3, abs=3e-4
+        )  # a flow differs by 1.3e-4 among processors

@@ -38,6 +38,10 @@ class RetrievalTask:
     measure = RANKING_MEASURES[0]  # what the task's score is
     unit = "queries"  # what its rows are
 
+    def __post_init__(self) -> None:
+        if len(self.documents) < 2:
+            raise InputError(f"{self.name}: it has one document, which every query finds; give two or more")
+
     @property
     def pairs(self) -> ScoredPairs:
         """Each query with each of its answers."""
@@ -55,7 +59,7 @@ class RetrievalTask:
         _, ranked = nearest(queries, documents, DEPTH)
         measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
         values = dict(zip(RANKING_MEASURES, measured.mean(0).tolist(), strict=True))
-        counts = {"queries": len(self.queries), "documents": len(self.documents)}
+        counts = {"queries": len(queries), "documents": len(documents)}
         return RetrievalResult(name=self.name, **counts, measures=values), measured
 
     def _vectors(self, encoder: SentenceEncoder) -> list[NDArray[np.float32]]:

@@ -54,10 +54,9 @@ def chunk_that_fits(encoder: Encoder, views: Sequence[View | VectorView], worker
     of_backbone = [view for view in views if isinstance(view, View) and not view.backbone]
     if not of_backbone:
         return None
-    model = encoder.backbone
-    weights = 4 * sum(weight.numel() for weight in model.parameters())
+    weights = 4 * sum(weight.numel() for weight in encoder.backbone.parameters())
     tokens = sum(len(view.tokens.ids) for view in of_backbone) / workers.processes
-    activations = 4 * NUMBERS * model.dimension * model.layers * tokens
+    activations = 4 * NUMBERS * encoder.backbone.dimension * encoder.backbone.layers * tokens
     share = (free - (2 + workers.threads) * weights) / 3 / activations
     rows = max(len(view.tokens) for view in of_backbone)
     return None if share >= 1 else max(1, int(share * rows / workers.threads))  # each thread has a pass at a time

@@ -84,8 +84,7 @@ class StageTraining:
 
     def _chunk_that_fits(self) -> int | None:
         """How many rows to encode at a time, so that a step fits into the free memory; None for all of them."""
-        cuda = self.encoder.device.type == "cuda"
-        free = torch.cuda.mem_get_info()[0] if cuda else free_memory()
+        free = torch.cuda.mem_get_info()[0] if self.encoder.device.type == "cuda" else free_memory()
         views = self.objectives.ask(self.feeder.batch(0), torch.device("cpu")).views
         if chunk := chunk_that_fits(self.encoder, views, self.run.workers, free):
             self.run.recorder.say(

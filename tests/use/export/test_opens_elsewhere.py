@@ -132,7 +132,7 @@ def encoders(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("isotune.report.figures.svg", lambda *_: "<svg></svg>")
         for kind, options in OPTIONS.items():
-            made[kind] = isotune.train(folder / "notes.txt", out=folder / kind, **given, **options).encoder.parent
+            made[kind] = isotune.train(folder / "notes.txt", out=folder / kind, **given, **options).folder
             export_onnx(made[kind] / "encoder", made[kind] / "onnx")
     return made
 
