@@ -4,7 +4,7 @@
 
 Each command is a process of its own, on the bundled model:
 
-- `sentences`: `isotune train` with the recipe default, `encode`, `index` with that model, and `search`;
+- `sentences`: `isotune train` with the recipe consert-sif, `encode`, `index` with that model, and `search`;
 - `steps`: SimCSE in batches of 8, scored ten times;
 - `batch`: ConSERT on 16,384 sentences, with and without `--chunk-size`, on one thread.
 
@@ -59,7 +59,7 @@ def commands(kind: str, counts: list[int], folder: Path) -> Iterator[tuple[str, 
         for count in counts:
             write_text(Path(text), count)
             size, out = f"{count:,} sentences", str(folder / str(count))
-            yield size, ["train", text, "--out", f"{out}-run"]
+            yield size, ["train", text, "--recipe", "consert-sif", "--out", f"{out}-run"]
             yield size, ["encode", BUNDLED_MODEL, text, "--out", f"{out}.npy"]
             yield size, ["index", BUNDLED_MODEL, text, "--out", f"{out}-index"]
             yield size, ["search", f"{out}-index", "a man plays a guitar"]

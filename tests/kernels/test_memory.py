@@ -1,8 +1,9 @@
-"""What `tune_process` sets, and that environment variables override it."""
+"""What `tune_process` sets, that environment variables override it, and how much memory is free."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -53,3 +54,17 @@ def test_freed_memory_is_kept_until_give_back() -> None:
     kept, given_back = map(float, done.stdout.split())
     assert kept > 60
     assert given_back < 10
+
+
+def test_a_container_leaves_less_memory_than_the_machine_has(tmp_path: Path) -> None:
+    whole = memory.free_memory(tmp_path)
+    assert whole > 2**28
+    for name, text in (
+        ("memory.current", "700"),
+        ("memory.stat", "anon 300\ninactive_file 400\n"),
+        ("memory.max", "max"),
+    ):
+        (tmp_path / name).write_text(f"{text}\n")
+    assert memory.free_memory(tmp_path) > 2**28  # no limit
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert memory.free_memory(tmp_path) == 700

@@ -12,7 +12,7 @@ from torch import Tensor
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.methods import mlm
-from isotune.methods.method import Batch, VectorView, View
+from isotune.methods.method import Batch, View
 from isotune.training.forward import StepEncoding, chunk_that_fits
 from isotune.training.passes import Pass
 from isotune.training.workers import Workers
@@ -166,15 +166,21 @@ def test_a_run_in_chunks_is_the_run(train: Train) -> None:
 def test_a_step_takes_as_many_rows_at_a_time_as_fit(tiny_model: Path, sentences: list[str]) -> None:
     encoder = Encoder.load(tiny_model)
     views = [View(pack(encoder.tokenize(sentences[:32])))] * 2
-    chunks = [chunk_that_fits(encoder, views, Workers(), free) for free in (2**40, 2**24, 2**23, 2**22, 0)]
-    numbers = [32 if chunk is None else chunk for chunk in chunks]
-    assert chunks[0] is None
-    assert numbers == sorted(numbers, reverse=True)
-    assert len(set(numbers)) > 2
-    assert numbers[-1] == 1
+
+    def rows(free: int, workers: Workers) -> int:
+        return chunk_that_fits(encoder, views, workers, free) or 32
+
+    alone = [rows(free, Workers()) for free in (2**40, 2**24, 2**23, 2**22, 0)]
+    assert alone == sorted(alone, reverse=True)
+    assert len(set(alone)) > 2
+    assert (alone[0], alone[-1]) == (32, 1)
     with closing(Workers(2)) as two:
-        assert chunk_that_fits(encoder, views, two, 2**23) < numbers[2]  # each holds the rows of a pass
-    assert chunk_that_fits(encoder, [VectorView(torch.ones(4, 8))], Workers(), 0) is None
+        assert rows(2**23, two) == alone[2] // 2  # each thread holds the rows of a pass
+    many = Workers()
+    many.processes = 2
+    assert rows(2**23, many) == alone[2]  # a pass is a part of the whole row, whoever makes it
+    many.processes = 4
+    assert rows(2**23, many) == 32  # each makes a quarter of the row
 
 
 def test_a_run_with_little_memory_is_the_run_and_goes_on_with_its_chunks(
@@ -184,7 +190,10 @@ def test_a_run_with_little_memory_is_the_run_and_goes_on_with_its_chunks(
     plenty = train("plenty", **options)
     monkeypatch.setattr("isotune.training.stage.free_memory", lambda: 0)
     little = train("little", **options)
-    assert "encodes 1 row at a time, with the same result (chunk_size 1)" in (little.folder / "train.log").read_text()
+    assert (
+        "0 MB of memory are free; rows that are encoded at a time (chunk_size): 1"
+        in (little.folder / "train.log").read_text()
+    )
     with stopped_at(3):
         stopped = train("stopped", **options)
     monkeypatch.setattr("isotune.training.stage.free_memory", lambda: 2**50)

@@ -40,10 +40,9 @@ def packed_attention(
     Query, key and value are [1, heads, T, features of a head]; the output is [1, T, heads, features of a head], and
     None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
     `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
-    drops single weights, at the model's rate, or else at `attention_dropout`. `bias` [heads, longest, longest] is added
-    to the logits, by the places of two tokens in their sentence (MPNet); a shorter sentence takes its first rows and
-    columns. `attention_mask` is None, because transformers builds no mask, since no mask function is registered for
-    ours.
+    drops single weights, at `attention_dropout` if it is given, and else at the model's rate. `bias` [heads, longest,
+    longest] is added to the logits, by the places of two tokens in their sentence (MPNet); a shorter sentence takes its
+    first rows and columns. `attention_mask` is None: transformers builds none for a function that is not its own.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling

@@ -61,7 +61,7 @@ class TrainingOptions(BaseModel):
 
     chunk_size: Count | None = None
     """Rows that are encoded at a time. It bounds the memory of a large batch and takes up to half more time. Unset:
-    the whole batch, or as many rows as the free memory takes."""
+    the whole batch, or on a CPU as many rows as the free memory takes."""
 
     epochs: Annotated[Positive, Field(le=LARGEST)] | None = None
     """Passes over the data. Unset: 1, or as many as steps takes."""

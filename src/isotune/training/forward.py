@@ -42,24 +42,21 @@ Adversary = Callable[[Sequence[Tensor]], Tensor]
 """The loss that adversarial views increase, from the vectors of all other views."""
 Vectors = tuple[dict[View | VectorView, Tensor], list[Encoded]]
 """The vectors of each view, and what goes backward."""
-NUMBERS = 24  # that a block keeps of a token until the gradient comes, as a multiple of the width; 19 without dropout
+KEPT = 24  # numbers that a block keeps of a token for its gradient, in widths of the model; 19 without dropout
 
 
-def chunk_that_fits(encoder: Encoder, views: Sequence[View | VectorView], workers: Workers, free: int) -> int | None:
-    """How many rows are encoded at a time (`chunk_size`), so that a step fits into `free` bytes; None for all.
+def chunk_that_fits(encoder: Encoder, views: Sequence[View], workers: Workers, free: int) -> int | None:
+    """How many rows to encode at a time (`chunk_size`), so that a step fits into `free` bytes; None for all rows.
 
-    The gradients of each thread and AdamW's two averages come first. Of what is left, activations may take a third: the
-    allocator keeps freed blocks, and evaluations take memory too.
+    The gradient and AdamW's two averages of the weights come first, in float32. Of the rest a third is for what is kept
+    for the backward pass: the allocator keeps freed blocks, and evaluations take memory too.
     """
-    of_backbone = [view for view in views if isinstance(view, View) and not view.backbone]
-    if not of_backbone:
-        return None
     weights = 4 * sum(weight.numel() for weight in encoder.backbone.parameters())
-    tokens = sum(len(view.tokens.ids) for view in of_backbone) / workers.processes
-    activations = 4 * NUMBERS * encoder.backbone.dimension * encoder.backbone.layers * tokens
-    share = (free - (2 + workers.threads) * weights) / 3 / activations
-    rows = max(len(view.tokens) for view in of_backbone)
-    return None if share >= 1 else max(1, int(share * rows / workers.threads))  # each thread has a pass at a time
+    tokens = sum(len(view.tokens.ids) for view in views)
+    kept = 4 * KEPT * encoder.backbone.dimension * encoder.backbone.layers * tokens
+    share = (free - 3 * weights) / 3 / kept  # of all tokens, that this process may hold at once
+    rows = max(len(view.tokens) for view in views)
+    return None if share * workers.processes >= 1 else max(1, int(share * rows / workers.shares(tokens)))
 
 
 class StepEncoding:

@@ -5,6 +5,7 @@ killed at any moment, and on a CPU a resumed run gives the same bits as one that
 """
 
 import math
+import os
 import shlex
 import signal
 import time
@@ -17,11 +18,12 @@ from typing import cast
 import torch
 
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, UselessVectors, counted
+from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.cpu.memory import free_memory, peak_memory
 from isotune.kernels.threads import no_denormals
-from isotune.methods.method import ClosedForm
+from isotune.methods.method import ClosedForm, View
+from isotune.methods.options import LARGEST
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
@@ -59,10 +61,9 @@ class StageTraining:
         self.options, self.progress, self.feeder, self.end = options, progress, feeder, end
         self.stepper: Stepper | Fit
         if method.options.takes_steps:
-            if options.chunk_size is None:
-                if not progress.step:
-                    progress.chunk_size = run.workers.by_leader(self._chunk_that_fits)
-                options = options.model_copy(update={"chunk_size": progress.chunk_size})
+            if not (options.chunk_size or progress.step or method.cached) and encoder.device.type == "cpu":
+                progress.chunk_size = self._chunk_that_fits()
+            options = options.model_copy(update={"chunk_size": options.chunk_size or progress.chunk_size})
             self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
         else:
             self.stepper = Fit(run, encoder, cast(ClosedForm, method), feeder)
@@ -84,13 +85,14 @@ class StageTraining:
 
     def _chunk_that_fits(self) -> int | None:
         """How many rows to encode at a time, so that a step fits into the free memory; None for all of them."""
-        free = torch.cuda.mem_get_info()[0] if self.encoder.device.type == "cuda" else free_memory()
-        views = self.objectives.ask(self.feeder.batch(0), torch.device("cpu")).views
-        if chunk := chunk_that_fits(self.encoder, views, self.run.workers, free):
-            self.run.recorder.say(
-                f"memory: {free / 1e6:,.0f} MB are free; stage {self.progress.stage + 1} encodes "
-                f"{counted(chunk, 'row')} at a time, with the same result (chunk_size {chunk})"
-            )
+        free, workers = free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), self.run.workers
+        asked = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
+        views = [view for view in asked.views if isinstance(view, View) and not view.backbone]
+        chunk = -workers.highest(-(chunk_that_fits(self.encoder, views, workers, free) or LARGEST))  # the lowest
+        if chunk == LARGEST:
+            return None
+        text = f"{free / 1e6:,.0f} MB of memory are free; rows that are encoded at a time (chunk_size): {chunk}"
+        self.run.recorder.say(f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same")
         return chunk
 
     @fast_float32()

@@ -54,12 +54,13 @@ def give_back() -> None:
         trim(0)
 
 
-def free_memory() -> int:
-    """The bytes that this process may still take: what the machine has, and what its container leaves."""
+def free_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
+    """The bytes that this process may still take: what the machine has, and what its control group (v2) leaves."""
     free = int(psutil.virtual_memory().available)
-    with suppress(OSError, ValueError):  # no container, or one without a limit, "max"
-        limit, held = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
-        free = min(free, limit - held)
+    with suppress(OSError, ValueError):  # no control group, or one without a limit, "max"
+        limit, held = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        *_, cached = (group / "memory.stat").read_text().partition("inactive_file ")
+        free = min(free, limit - held + int(cached.split()[0]))  # files that are let go when memory is asked for
     return free
 
 
