@@ -75,7 +75,7 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
     ("words", "message"),
     [
         (["study", "none.toml"], "none.toml: it can't be read"),
-        (["study", "own/method"], "did you mean 'own/methods'?"),
+        (["study", "own/method"], "did you mean 'own/methods' or"),
         (["study", "sizes.toml", "--out", "sizes.toml"], "sizes.toml: it can't be made (File exists)"),
         (["study", "sizes.toml", "--processes", "-1"], "processes -1: at least 1 is needed"),
         (["study", "sizes.toml", "--threads", "0"], "threads 0: at least 1 is needed"),

@@ -54,9 +54,9 @@ def chunk_that_fits(encoder: Encoder, views: Sequence[View], workers: Workers, f
     weights = 4 * sum(weight.numel() for weight in encoder.backbone.parameters())
     tokens = sum(len(view.tokens.ids) for view in views)
     kept = 4 * KEPT * encoder.backbone.dimension * encoder.backbone.layers * tokens
-    share = (free - 3 * weights) / 3 / kept  # of all tokens, that this process may hold at once
-    rows = max(len(view.tokens) for view in views)
-    return None if share * workers.processes >= 1 else max(1, int(share * rows / workers.shares(tokens)))
+    share = (free / 3 - weights) / kept  # of all tokens, that this process may hold at once
+    chunk = int(share * max(len(view.tokens) for view in views) / workers.shares(tokens))
+    return None if share * workers.processes >= 1 else max(1, chunk)
 
 
 class StepEncoding:

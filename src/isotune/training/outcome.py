@@ -106,9 +106,9 @@ def compare_with_start(
     recorder.start("evaluation", 0, 2)
     before = start()
     recorder.advance()
-    if progress.best_step:
+    if progress.best_step or scored_on.reshaped:
         after = run.workers.by_leader(partial(measurements, kept, EncoderOptions(), scored_on))
-    else:  # the start itself was kept
+    else:  # the start itself
         evaluation = before.scored.evaluation.model_copy(update={"encoder": str(kept), "created": datetime.now(UTC)})
         after = before._replace(scored=replace(before.scored, evaluation=evaluation))
     recorder.advance()
@@ -164,6 +164,7 @@ class Scored(NamedTuple):
     by_rows: bool  # whether labelled rows chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
     pooled: str  # how the start is pooled, if not as its folder says
+    reshaped: bool  # whether a stage replaces prompt, pooling or heads, so that its step 0 is another encoder
 
     @property
     def drawn(self) -> ScoredPairs | None:

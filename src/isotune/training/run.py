@@ -255,9 +255,10 @@ class _Run:
                 objectives.method.adds.drop_from(encoder)
             methods.append(objectives.method)
         methods += self._try_stages(corpora, deepcopy(encoder))
+        reshaped = any(each.adds.pooling or each.adds.prompt or each.adds.drops_heads for each in methods)
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
-        scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled)
+        scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled, reshaped)
         of_start = partial(measurements, self.model, self.recipe.encoder, scored_on)
         self.measure_start = cache(partial(self.context.workers.by_leader, of_start))
         del methods

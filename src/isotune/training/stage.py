@@ -89,11 +89,10 @@ class StageTraining:
         asked = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
         views = [view for view in asked.views if isinstance(view, View) and not view.backbone]
         chunk = -workers.highest(-(chunk_that_fits(self.encoder, views, workers, free) or LARGEST))  # the lowest
-        if chunk == LARGEST:
-            return None
-        text = f"{free / 1e6:,.0f} MB of memory are free; rows that are encoded at a time (chunk_size): {chunk}"
-        self.run.recorder.say(f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same")
-        return chunk
+        if chunk < LARGEST:
+            text = f"{free / 1e6:,.0f} MB of memory are free; rows that are encoded at a time (chunk_size): {chunk}"
+            self.run.recorder.say(f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same")
+        return chunk if chunk < LARGEST else None
 
     @fast_float32()
     @no_denormals()

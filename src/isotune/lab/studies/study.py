@@ -190,8 +190,7 @@ class Study(_Table):
             _check(f"score in published {number}", [*published.scores, *published.deviation], self.scores)
         for number, figure in enumerate(self.figures, 1):
             _check(f"score of figure {number}", [figure.y], self.scores)
-            axis = [figure.x] if figure.x or figure.kind == "curve" else []
-            _check(f"option of the grid in figure {number}", axis, self.axes)
+            _check(f"option of the grid in figure {number}", [figure.x] * (figure.kind == "curve"), self.axes)
         return self
 
 
