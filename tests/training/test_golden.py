@@ -96,6 +96,6 @@ def test_a_short_run_gives_what_it_always_gave(
         return
     expected = golden[name]
     assert numbers["verdict"] == expected["verdict"]
-    close = 1e-3 if "flow" in name else 1e-4  # a flow differs by 6e-4 among processors
+    close = 1e-3 if name == "minbert-flow" else 1e-4  # its flow differs by 6e-4 among processors
     for kind in ("losses", "vector", "scores"):
         assert numbers[kind] == pytest.approx(expected[kind], rel=1e-3, abs=close)

@@ -64,7 +64,7 @@ class Encoder(SentenceModel):
     (`forward`).
     """
 
-    saved_pooling: Pooling | None = None  # that of the folder, if the encoder was loaded
+    saved_pooling: Pooling  # that of the folder; loaded encoders alone have it
     _calibration: Calibration | None = None
     _anchors: Anchors | None = None
 

@@ -242,7 +242,7 @@ class _Run:
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         pooled = ""
         if self.recipe.encoder.pooling or self.recipe.encoder.layers:
-            poolings = encoder.pooling, encoder.saved_pooling or encoder.pooling
+            poolings = encoder.pooling, encoder.saved_pooling
             used, own = (f"{each.mode} of layers {[*each.resolve(encoder.backbone.layers)]}" for each in poolings)
             pooled = "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
             self.recorder.say(f"start: {pooled or f'pooled by {used}'}")

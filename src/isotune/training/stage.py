@@ -23,7 +23,6 @@ from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.cpu.memory import free_memory, peak_memory
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm, View
-from isotune.methods.options import LARGEST
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
@@ -63,7 +62,9 @@ class StageTraining:
         if method.options.takes_steps:
             if not (options.chunk_size or progress.step or method.cached) and encoder.device.type == "cpu":
                 progress.chunk_size = self._chunk_that_fits()
-            options = options.model_copy(update={"chunk_size": options.chunk_size or progress.chunk_size})
+            self.options = options = options.model_copy(
+                update={"chunk_size": options.chunk_size or progress.chunk_size}
+            )
             self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
         else:
             self.stepper = Fit(run, encoder, cast(ClosedForm, method), feeder)
@@ -85,14 +86,13 @@ class StageTraining:
 
     def _chunk_that_fits(self) -> int | None:
         """How many rows to encode at a time, so that a step fits into the free memory; None for all of them."""
-        free, workers = free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), self.run.workers
+        free = -self.run.workers.highest(-(free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))  # the lowest
         asked = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
         views = [view for view in asked.views if isinstance(view, View) and not view.backbone]
-        chunk = -workers.highest(-(chunk_that_fits(self.encoder, views, workers, free) or LARGEST))  # the lowest
-        if chunk < LARGEST:
+        if chunk := chunk_that_fits(self.encoder, views, self.run.workers, free):
             text = f"{free / 1e6:,.0f} MB of memory are free; rows that are encoded at a time (chunk_size): {chunk}"
             self.run.recorder.say(f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same")
-        return chunk if chunk < LARGEST else None
+        return chunk
 
     @fast_float32()
     @no_denormals()

@@ -16,8 +16,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-import psutil
-
 # One large batch needs about this many prepared products; its layers share them, and the next batch has others. With
 # 64, steps of 512 sentences take 1.05 times as long. With 256, encoding takes 1.03 times as long, and training needs
 # 0.3 GB more.
@@ -56,6 +54,8 @@ def give_back() -> None:
 
 def free_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     """The bytes that this process may still take: what the machine has, and what its control group (v2) leaves."""
+    import psutil  # here, because every command imports this module
+
     free = int(psutil.virtual_memory().available)
     with suppress(OSError, ValueError):  # no control group, or one without a limit, "max"
         limit, held = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))

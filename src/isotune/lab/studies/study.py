@@ -190,7 +190,7 @@ class Study(_Table):
             _check(f"score in published {number}", [*published.scores, *published.deviation], self.scores)
         for number, figure in enumerate(self.figures, 1):
             _check(f"score of figure {number}", [figure.y], self.scores)
-            _check(f"option of the grid in figure {number}", [figure.x] * (figure.kind == "curve"), self.axes)
+            _check(f"option of the grid in figure {number}", [figure.x] if figure.kind == "curve" else [], self.axes)
         return self
 
 
