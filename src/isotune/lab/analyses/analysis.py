@@ -86,19 +86,12 @@ def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encode
     return models
 
 
-def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool) -> dict[str, list[float]]:
-    """Spearman's correlation of each of C ways to pool, by task."""
-    return {
-        pairs.source: [spearman(pairs.scores, cosines) for cosines in pooled_cosines(encoder, pairs, pool)]
-        for pairs in tasks
-    }
-
-
 @torch.no_grad()
-def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[np.float64]:
-    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero. Refuses hidden states that are not finite.
+def pooled_spearman(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> list[float]:
+    """Spearman's correlation of each of C ways to pool; the cosine is 0 if a vector is zero.
 
-    Both sentences of a pair are in the same batch, so that no vectors have to be kept.
+    Refuses hidden states that are not finite. Both sentences of a pair are in the same batch, so that no vectors have
+    to be kept.
     """
     sides = [encoder.tokenize(sentences) for sentences in (pairs.sentence1, pairs.sentence2)]
     lengths = [len(first) + len(second) for first, second in zip(*sides, strict=True)]
@@ -110,7 +103,7 @@ def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[
         unit = normalize(tokens.restore(pool(states, tokens)).cpu().double(), dim=-1)  # [2 n, C, d]
         first, second = unit.chunk(2)
         parts.append((first * second).sum(-1).numpy())  # [n, C]
-    cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
+    cosines = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
     if not np.isfinite(cosines).all():
         raise InputError(f"{pairs.name}: the model's hidden states have NaN or infinity; its weights are damaged")
-    return cosines.T.round(10)  # as `cosine_similarities`
+    return [spearman(pairs.scores, of_way) for of_way in cosines.T.round(10)]  # rounded as `cosine_similarities`

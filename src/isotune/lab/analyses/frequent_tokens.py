@@ -23,7 +23,7 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
-from isotune.lab.analyses.analysis import Pool, Table, grouped, language_models, per_encoder, spearman_by_task
+from isotune.lab.analyses.analysis import Pool, Table, grouped, language_models, per_encoder, pooled_spearman
 from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
 COUNTED_ON = ("stsb:test", "senteval-stsb:test")
@@ -44,7 +44,8 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
         ranks = {token: rank for rank, (token, _) in enumerate(frequent)}
         # A sentence is empty once its rarest token is removed.
         rarest = [max(ranks.get(token, most) for token in sentence) for sentence in everything]
-        scores = spearman_by_task(encoder, tasks, _mean_without_each(encoder, list(ranks)))
+        pool = _mean_without_each(encoder, list(ranks))
+        scores = {pairs.source: pooled_spearman(encoder, pairs, pool) for pairs in tasks}
         texts = encoder.tokenizer.convert_ids_to_tokens(list(ranks))
         for k, (token, (_, count)) in enumerate(zip(["", *texts], [(0, 0), *frequent], strict=True)):
             by_task = {task: values[k] for task, values in scores.items()}

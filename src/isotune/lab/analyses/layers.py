@@ -17,7 +17,7 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Pooling
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, language_models, per_encoder, spearman, spearman_by_task
+from isotune.lab.analyses.analysis import Table, grouped, language_models, per_encoder, pooled_spearman, spearman
 from isotune.report import INK, legend_below, look, panels, styled, whole_numbers
 
 MODES: tuple[str, ...] = ("cls", "mean", "max")
@@ -37,7 +37,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
         scores: dict[str, list[float]] = {}
         for pairs in tasks:
             pool = partial(_pool, layers=layers, generator=torch.Generator().manual_seed(seed))
-            scores |= spearman_by_task(encoder, [pairs], pool)
+            scores[pairs.source] = pooled_spearman(encoder, pairs, pool)
             scores[pairs.source].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
         ways: list[tuple[str, int | None]] = [(mode, layer) for mode in (*MODES, RANDOM) for layer in layers]
         for i, (mode, layer) in enumerate([*ways, (COMPLETE, None)]):
