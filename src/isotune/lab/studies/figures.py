@@ -3,7 +3,7 @@
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite, nan
 from operator import itemgetter
 
@@ -53,7 +53,11 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     place_of = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
     drawing, (ax,) = panels([""], wording.label(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8))
     both = False
-    for number, (name, group) in enumerate(_without(lines, figure.x).items()):
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        cell = {key: value for key, value in line.cell.items() if key != figure.x}
+        groups.setdefault(wording.line_title(line.arm, cell), []).append(line)
+    for number, (name, group) in enumerate(groups.items()):
         style = look(number)
         points = sorted(
             ((place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell), key=itemgetter(0)
@@ -104,14 +108,6 @@ def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None
         ax.plot(published, range(len(drawn)), color=INK, markersize=7, label="published", **RING)
     names_down(ax, names)
     return legend_below(drawing)
-
-
-def _without(lines: Iterable[Line], axis: str) -> Mapping[str, list[Line]]:
-    groups: dict[str, list[Line]] = {}
-    for line in lines:
-        cell = {key: value for key, value in line.cell.items() if key != axis}
-        groups.setdefault(wording.line_title(line.arm, cell), []).append(line)
-    return groups
 
 
 def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
