@@ -36,16 +36,12 @@ def parse(body: bytes, kind: type[Body]) -> Body:
         if found is None:
             raise Refused(400, f"the body has to be a JSON object ({reason})") from None
         name = found[1] or found[2]
-        raise Refused(400, f"{name:.50}: {reason:.200}; {_allowed(kind, name)}", param=name[:50]) from None
+        hint = get_type_hints(kind, include_extras=True).get(name)
+        allowed = hint.__metadata__[-1].description if hint else f"the fields are {', '.join(kind.__struct_fields__)}"
+        raise Refused(400, f"{name:.50}: {reason:.200}; {allowed}", param=name[:50]) from None
     except (ValueError, RecursionError) as error:
         surrogate = " (half of a surrogate pair is no character)" if b"\\ud" in body.lower() else ""
         raise Refused(400, f"not JSON: {error}{surrogate}") from None
-
-
-def _allowed(kind: type[Struct], field: str) -> str:
-    if hint := get_type_hints(kind, include_extras=True).get(field):
-        return str(hint.__metadata__[-1].description)
-    return f"the fields are {', '.join(kind.__struct_fields__)}"
 
 
 class EmbeddingsRequest(Struct):

@@ -140,8 +140,12 @@ class Gate:
         if is_open or request.scope["method"] != "POST":
             await self.app(request.scope, request.receive, request.send)
             return
-        if len(self._in_progress) >= self.limits.requests and not self._make_room():
-            raise busy(f"{counted(self.limits.requests, 'request')} in progress, which is the limit")
+        if len(self._in_progress) >= self.limits.requests:
+            # The oldest request whose client sends no more makes room: the client may be gone.
+            ends = (request.scope.pop(ENDED, None) for request in self._in_progress)
+            if not (end := next(filter(None, ends), None)):
+                raise busy(f"{counted(self.limits.requests, 'request')} in progress, which is the limit")
+            end()
         self._in_progress[request] = None
         request.scope[HURRY] = request.hurry
         self.metrics.in_progress.inc()
@@ -153,14 +157,6 @@ class Gate:
             self.bytes.give_back(request.scope)
             del self._in_progress[request], request.scope[HURRY]
             self.metrics.in_progress.dec()
-
-    def _make_room(self) -> bool:
-        """Drops the oldest request whose client sends no more: the client may be gone. False if there is none."""
-        ends = (request.scope.pop(ENDED, None) for request in self._in_progress)
-        end = next(filter(None, ends), None)
-        if end:
-            end()
-        return end is not None
 
 
 class _Request:
