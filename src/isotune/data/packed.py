@@ -139,22 +139,20 @@ class Packed:
         if count == 1:
             return [self]
         part_of = self.starts * count // max(1, len(self.ids))  # [N], ascending: the part of each sentence
-        sentences = part_of.bincount(minlength=count).tolist()
-        tokens = part_of[self.owners].bincount(minlength=count).tolist()
-
-        columns = (self.ids, tokens), (self.lengths, sentences), (self.order, sentences), (self.types, tokens)
-        parts = [
-            (None,) * count if column is None else column.split(sizes)
-            for column, sizes in (*columns, (self.seeds, sentences))
-        ]
-        return [Packed(*part) for part in zip(*parts, strict=True)]
+        return [self.select(part_of == part)[0] for part in range(count)]
 
     def select(self, chosen: Tensor) -> tuple[Packed, Tensor]:
-        """The chosen sentences, [N] bool on the CPU, with their numbers in `order`; and the places of their tokens."""
-        places = self.on_device(chosen[self.owners].nonzero().squeeze(1))  # [tokens of the chosen]
+        """Takes sentences by [N] bool or [M] numbers, on the CPU; they keep their numbers in `order`.
+
+        Also gives the places of their tokens in this row.
+        """
+        lengths = self.lengths[chosen]  # [M]
+        shift = self.starts[chosen] - (lengths.cumsum(0) - lengths)  # [M]
+        tokens = torch.repeat_interleave(shift, lengths)  # [tokens of the chosen]
+        places = self.on_device(tokens + torch.arange(len(tokens)))
         types = None if self.types is None else self.types[places]
-        seeds = None if self.seeds is None else self.seeds[self.on_device(chosen.nonzero().squeeze(1))]
-        return Packed(self.ids[places], self.lengths[chosen], self.order[chosen], types, seeds), places
+        seeds = None if self.seeds is None else self.seeds[self.on_device(torch.arange(len(self))[chosen])]
+        return Packed(self.ids[places], lengths, self.order[chosen], types, seeds), places
 
     def places(self, part: Packed) -> Tensor:
         """Where the tokens of a part stand in this row: [tokens of the part] int64, on the CPU."""
@@ -206,15 +204,8 @@ def shortest_first(
     CPU.
     """
     order = torch.arange(len(lengths)) if order is None else order  # [N]
-    offsets = lengths.cumsum(0) - lengths  # [N]
-    lengths, place = lengths.sort(stable=True)  # [N], [N]
-    new_offsets = lengths.cumsum(0) - lengths  # [N]
-    # Token t of a sentence moves from (old offset + position) to (new offset + position).
-    shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths, output_size=len(ids))  # [T]
-    source = moved(torch.arange(len(ids)) + shift, ids.device)  # [T]
-    types = None if types is None else types[source]
-    seeds = None if seeds is None else seeds[moved(place, seeds.device)]
-    return Packed(ids[source], lengths, order[place], types, seeds)
+    packed, _ = Packed(ids, lengths, order, types, seeds).select(lengths.argsort(stable=True))
+    return packed
 
 
 def near_tokens(length: int, window: int | None, device: torch.device) -> Tensor | None:
