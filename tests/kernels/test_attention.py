@@ -5,7 +5,7 @@ import torch
 
 from isotune.data.packed import pack
 from isotune.kernels.attention import packed_attention
-from isotune.kernels.cpu.attention import _PlainAttention, can_mask, masked_attention
+from isotune.kernels.cpu.attention import PlainAttention, can_mask, masked_attention
 from isotune.kernels.cpu.dropout import DRAWS, Draws, using
 from isotune.kernels.gpu import gpu_attention
 
@@ -26,7 +26,7 @@ def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(
     learned = inputs if bias is None else [*inputs, bias]
     options = SENTENCES, 0.3, 0.0, sliding_window
     results = []
-    for output in (_PlainAttention.apply(*inputs, bias, *options, True), gpu_attention(*inputs, *options, bias)):
+    for output in (PlainAttention.apply(*inputs, bias, *options, True), gpu_attention(*inputs, *options, bias)):
         results.append([output, *torch.autograd.grad(output, learned, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
@@ -50,7 +50,7 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
         with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):  # the same weights are dropped each time
-            return _PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
+            return PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
 
     assert torch.autograd.gradcheck(attend, inputs)
 

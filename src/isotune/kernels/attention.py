@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
-from isotune.kernels.cpu.attention import cpu_attention
+from isotune.kernels.cpu.attention import PlainAttention, can_mask, masked_attention
 from isotune.kernels.gpu import gpu_attention
 
 PACKED = "isotune_packed"
@@ -47,8 +47,15 @@ def packed_attention(
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     dropout = dropout if attention_dropout is None else attention_dropout
-    arguments = (q, k, v, packed, scaling, dropout, sliding_window, bias)
-    output = cpu_attention(*arguments, module.training) if q.is_cpu else gpu_attention(*arguments)
+    # On a CPU, autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
+    with torch.autocast("cpu", enabled=False):
+        if not q.is_cpu:
+            output = gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias)
+        elif can_mask(q, packed, dropout):
+            output = masked_attention(q, k, v, packed, scaling, sliding_window, bias)
+        else:
+            arguments = (q, k, v, bias, packed, scaling, dropout, sliding_window, module.training)
+            output = PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
     return output.unsqueeze(0), None
 
 

@@ -35,27 +35,6 @@ ONE_THREAD = 2**18
 MASKED = 2**21
 
 
-def cpu_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packed: Packed,
-    scaling: float,
-    dropout: float,
-    window: int | None,
-    bias: Tensor | None,
-    training: bool,
-) -> Tensor:
-    """Computes [T, heads, features] from query, key and value of that shape; `DRAWS` draws for `dropout`."""
-    # autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
-    with torch.autocast("cpu", enabled=False):
-        if can_mask(query, packed, dropout):
-            return masked_attention(query, key, value, packed, scaling, window, bias)
-        arguments = (query, key, value, bias, packed, scaling, dropout, window, training)
-        output: Tensor = _PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
-        return output
-
-
 def can_mask(query: Tensor, packed: Packed, dropout: float) -> bool:
     """Whether `masked_attention` takes this query, [T, heads, features], and is faster than products length by length.
 
@@ -84,8 +63,8 @@ def masked_attention(
     return scaled_dot_product_attention(q, k, v, seen, scale=scaling)[0].transpose(0, 1)
 
 
-class _PlainAttention(torch.autograd.Function):
-    """Attention in plain matrix products, with dropout that belongs to the sentences.
+class PlainAttention(torch.autograd.Function):
+    """Attention in plain matrix products, with dropout that belongs to the sentences: `DRAWS` draws for it.
 
     At the length of a sentence, torch's fused attention is several times slower. A training batch has few
     sentences of each length, and preparing oneDNN's product for each new shape would take longer than the product. So
