@@ -9,7 +9,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone, _warn_padded
+from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone, _warn_once
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle
 from tests.conftest import seeded
@@ -210,7 +210,7 @@ def test_every_known_type_is_tested_here() -> None:
 
 def test_a_padded_model_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        _warn_padded.cache_clear()
+        _warn_once.cache_clear()
         for _ in range(2):
             Backbone(make("rembert"))
     (message,) = caplog.messages

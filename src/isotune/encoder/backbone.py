@@ -35,6 +35,7 @@ from isotune.kernels.gpu import can_flash
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
 logger = logging.getLogger(__name__)
+_warn_once = cache(logger.warning)
 
 # Model types of transformers that run packed, and those that run padded.
 PACKED_TYPES = (
@@ -77,7 +78,7 @@ class Backbone(nn.Module):
         self._attention_dropout: float | None = None  # see `dropout`
         self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
         if self.padded:
-            _warn_padded(model_type)
+            _warn_once("Models of type %s can't run on packed sentences; they run padded, which is slower.", model_type)
         elif isinstance(model, MPNetModel):
             take_packed(model)
         else:
@@ -241,8 +242,3 @@ def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         recording.keep(inputs[0])
         if recording.layer > max(recording.wanted):
             raise _NothingAboveIsRead
-
-
-@cache
-def _warn_padded(model_type: str) -> None:
-    logger.warning("Models of type %s can't run on packed sentences; they run padded, which is slower.", model_type)
