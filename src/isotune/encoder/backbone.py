@@ -183,23 +183,18 @@ class Backbone(nn.Module):
 
         `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
         """
-        modules = [] if rate is None else list(self.model.modules())
-        # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
-        places: list[tuple[nn.Module, str]] = [(module, "p") for module in modules if isinstance(module, nn.Dropout)]
-        places += [
-            (module, "attention_dropout")
-            for module in modules
-            if isinstance(getattr(module, "attention_dropout", None), float)
-        ]
-        rates = [getattr(module, name) for module, name in places]
-        for module, name in places:
-            setattr(module, name, rate)
-        before, self._attention_dropout = self._attention_dropout, of_attention
+        before = [(self, "_attention_dropout", self._attention_dropout)]
+        self._attention_dropout = of_attention
+        for module in [] if rate is None else self.model.modules():
+            # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
+            name = "p" if isinstance(module, nn.Dropout) else "attention_dropout"
+            if isinstance(model_rate := getattr(module, name, None), int | float):
+                before.append((module, name, model_rate))
+                setattr(module, name, rate)
         try:
             yield
         finally:
-            self._attention_dropout = before
-            for (module, name), model_rate in zip(places, rates, strict=True):
+            for module, name, model_rate in before:
                 setattr(module, name, model_rate)
 
     def flashes(self, precision: str, of_model: float | None, of_attention: float | None) -> bool:
