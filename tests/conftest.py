@@ -25,6 +25,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.methods.method import Method, VectorView, View
 from isotune.training import Result
 from isotune.training.forward import Adversary, StepEncoding
+from isotune.training.passes import take_back
 from isotune.training.workers import Workers
 from tests.hub.server import LocalHub
 
@@ -75,10 +76,10 @@ def encode_views(
     encoder: Encoder, views: Sequence[View | VectorView], adversary: Adversary | None = None, seed: int = 0
 ) -> list[torch.Tensor]:
     """The vectors of each view. A gradient that reaches them goes on to the weights."""
-    vectors, tape = StepEncoding(encoder, Workers(), seed).encode(views, adversary)
-    for group in tape.groups:
-        alone = tape._replace(groups=[group])
-        group.leaf.register_post_accumulate_grad_hook(lambda _, tape=alone: tape.backward())
+    encoding = StepEncoding(encoder, Workers(), seed)
+    vectors, weights = encoding.encode(views, adversary), encoding.parameters()
+    for group in encoding.groups:
+        group.leaf.register_post_accumulate_grad_hook(lambda _, group=group: take_back([group], weights, Workers()))
     return vectors
 
 

@@ -76,13 +76,13 @@ def gradient(
     weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         asked = objectives.ask(batch, encoder.device)
-        encoded, tape = encoding.encode(asked.views, asked.adversary)
+        encoded = encoding.encode(asked.views, asked.adversary)
         terms = asked.terms(encoded)
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()
     workers.count_once(weights)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        tape.backward()
+        encoding.backward()
     workers.add_gradients(weights)
     result = in_one_row(loss, weights)
     for weight in weights:

@@ -33,15 +33,13 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import TokenStates
 from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
-from isotune.training.passes import Encoded, Pass, Tape
+from isotune.training.passes import Encoded, Pass, take_back
 from isotune.training.workers import Workers
 from isotune.views.adversarial import Adversarial, Noise
 from isotune.views.augmentation import PerView
 
 Adversary = Callable[[Sequence[Tensor]], Tensor]
 """The loss that adversarial views increase, from the vectors of all other views."""
-Vectors = tuple[dict[View | VectorView, Tensor], list[Encoded]]
-"""The vectors of each view, and what goes backward."""
 KEPT = 24  # numbers that a block keeps of a token for its gradient, in widths of the model; 19 without dropout
 
 
@@ -60,17 +58,16 @@ def chunk_that_fits(encoder: Encoder, views: Sequence[View], workers: Workers, f
 
 
 class StepEncoding:
-    """Encodes the views of a step."""
+    """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
 
     def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
         """`chunk_size`, roughly the sentences of a view in one pass, asks for the gradient cache; None: one pass."""
         self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
         self._made = 0  # passes
+        self.groups: list[Encoded] = []  # what goes backward, after `encode`
 
-    def encode(
-        self, views: Sequence[View | VectorView], adversary: Adversary | None = None
-    ) -> tuple[list[Tensor], Tape]:
-        """The vectors of each view, [N, d] in float32 (float64 for a float64 encoder), and what takes gradients back.
+    def encode(self, views: Sequence[View | VectorView], adversary: Adversary | None = None) -> list[Tensor]:
+        """The vectors of each view, [N, d] in float32 (float64 for a float64 encoder); called once.
 
         `adversary` is needed for adversarial views.
         """
@@ -78,11 +75,16 @@ class StepEncoding:
         views = [self._seeded(view, number) for number, view in enumerate(views)]
         of_tokens = [view for view in views if isinstance(view, View)]
         attacks = {view: view.augmentation for view in of_tokens if isinstance(view.augmentation, Adversarial)}
-        if adversary and attacks:
-            encoded, taped = self._attacked(of_tokens, attacks, adversary)
-        else:
-            encoded, taped = self._vectors(views)
-        return [encoded[view] for view in views], Tape(taped, self._parameters(), self._workers)
+        encoded = self._attacked(of_tokens, attacks, adversary) if adversary and attacks else self._vectors(views)
+        return [encoded[view] for view in views]
+
+    def backward(self) -> None:
+        """Takes the gradients that the loss has left at the vectors back to the weights, as `take_back` does."""
+        take_back(self.groups, self.parameters(), self._workers)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """The weights that are trained behind the vectors."""
+        return [weight for weight in self._encoder.backbone.parameters() if weight.requires_grad]
 
     def _seeded(self, view: View | VectorView, number: int) -> View | VectorView:
         """The view with a seed for each sentence; the view is number `number` of the step."""
@@ -92,10 +94,9 @@ class StepEncoding:
         seeds = split_seeds(split_seeds(torch.tensor([self._seed]), number), order)
         return replace(view, tokens=replace(view.tokens, seeds=view.tokens.on_device(seeds)))
 
-    def _vectors(self, views: Sequence[View | VectorView]) -> Vectors:
+    def _vectors(self, views: Sequence[View | VectorView]) -> dict[View | VectorView, Tensor]:
         """The vectors of each view."""
         encoded: dict[View | VectorView, Tensor] = {}
-        taped: list[Encoded] = []
         groups: dict[tuple[object, ...], list[View]] = {}
         for view in views:
             if isinstance(view, VectorView):
@@ -104,21 +105,18 @@ class StepEncoding:
                 groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
         for group in groups.values():
             kind = group[0]
-            vectors, of_group = self._pool(group)
+            vectors = self._pool(group)
             if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
                 vectors = self._through_heads(vectors)
             encoded |= zip(group, vectors, strict=True)
-            taped += of_group
-        return {
-            view: encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views
-        }, taped
+        return {view: encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views}
 
     def _through_heads(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """What the heads make of the pooled vectors [N, d] of some views, all at once."""
         after: Tensor = self._encoder.heads(torch.cat(list(vectors)))
         return torch.split(after, [len(of_view) for of_view in vectors])
 
-    def _pool(self, views: Sequence[View]) -> tuple[Sequence[Tensor], list[Encoded]]:
+    def _pool(self, views: Sequence[View]) -> Sequence[Tensor]:
         """Pooled states of each view of a group, [N, d] in the caller's order, or [M, d] of single tokens."""
         workers, sizes = self._workers, [len(view.tokens) for view in views]
         augmentation = PerView([view.augmentation for view in views], sizes)
@@ -132,12 +130,11 @@ class StepEncoding:
         numbers = [len(x.places if isinstance(x, TokenStates) else y) for x, y in zip(poolings, parts, strict=True)]
         counts = [sum(workers.own(numbers, rank)) for rank in range(workers.processes)]
         leaf = workers.gather(torch.cat(outputs), counts)
-        taped = []
-        if torch.is_grad_enabled() and not row.backbone and self._parameters():
-            taped.append(Encoded(leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
+        if torch.is_grad_enabled() and not row.backbone and self.parameters():
+            self.groups.append(Encoded(leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
         if isinstance(row.pooling, TokenStates):
-            return (leaf,), taped
-        return torch.split(row.tokens.restore(leaf), sizes), taped
+            return (leaf,)
+        return torch.split(row.tokens.restore(leaf), sizes)
 
     def _passes(self, row: View, part: Packed, sentences: int) -> list[Pass]:
         """The passes of a worker, whose share is this part of a row of views with up to so many sentences each."""
@@ -163,11 +160,9 @@ class StepEncoding:
         of_row = part.tokens.order.argsort().argsort()  # from the caller's order
         return vectors[part.tokens.on_device(of_row)]
 
-    def _parameters(self) -> list[nn.Parameter]:
-        """The weights that are trained behind the vectors."""
-        return [weight for weight in self._encoder.backbone.parameters() if weight.requires_grad]
-
-    def _attacked(self, views: Sequence[View], attacks: Mapping[View, Adversarial], adversary: Adversary) -> Vectors:
+    def _attacked(
+        self, views: Sequence[View], attacks: Mapping[View, Adversarial], adversary: Adversary
+    ) -> dict[View | VectorView, Tensor]:
         """The vectors of each view, some of which are adversarial."""
         noises = {
             view: self._encoder.backbone.no_noise(len(view.tokens.ids)).requires_grad_()
@@ -176,10 +171,10 @@ class StepEncoding:
         plain = {view: view for view in views if view not in attacks}
         for view, noise in noises.items():
             plain[view] = replace(view, augmentation=Noise(view.tokens, noise, view.augmentation))
-        encoded, taped = self._vectors(list(plain.values()))
-        leaves = [group.leaf for group in taped]
+        encoded = self._vectors(list(plain.values()))
+        leaves = [group.leaf for group in self.groups]
         adversary(list(encoded.values())).backward(inputs=leaves, retain_graph=True)
-        Tape(taped, list(noises.values()), self._workers).backward(again=True)
+        take_back(self.groups, list(noises.values()), self._workers, again=True)
         for leaf in leaves:
             leaf.grad = None  # that of the step's loss is to come
         # For each token, the direction of its embedding in which the loss grows fastest; its length is 1.
@@ -191,8 +186,8 @@ class StepEncoding:
         for view, attack in attacks.items():
             of = views[attack.of]
             noisy.append(replace(view, augmentation=Noise(of.tokens, attack.norm * directions[of])))
-        more, more_taped = self._vectors(noisy)
-        return dict(zip([*plain, *attacks], [*encoded.values(), *more.values()], strict=True)), taped + more_taped
+        more = self._vectors(noisy)
+        return dict(zip([*plain, *attacks], [*encoded.values(), *more.values()], strict=True))
 
 
 def _part(row: View, tokens: Packed) -> View:

@@ -70,27 +70,20 @@ class Encoded(NamedTuple):
         return [[(made, next(parts)) for made in share] for share in self.shares]
 
 
-class Tape(NamedTuple):
-    """What was encoded in a step, to take the gradient of the step's loss back to the weights."""
+def take_back(groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: Workers, again: bool = False) -> None:
+    """Takes the gradients at the leaves backward, and adds this process's part to the gradients of the parameters.
 
-    groups: Sequence[Encoded]
-    parameters: Sequence[Tensor]  # the trained weights behind the vectors
-    workers: Workers
-
-    def backward(self, again: bool = False) -> None:
-        """Takes the gradients at the leaves backward, and adds this process's part to the gradients of the parameters.
-
-        Autocast, and the dropout of the model, have to be as they were. `again` says that another call follows.
-        """
-        of_groups = (group.gradients(group.leaf.grad) for group in self.groups if group.leaf.grad is not None)
-        shares = [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]  # of threads
-        jobs = [partial(_backward_share, share, self.parameters, again) for share in shares]
-        for gradients in self.workers.run(jobs):  # added in the order of the threads, whichever ends first
-            for parameter, gradient in zip(self.parameters, gradients, strict=True):
-                if gradient is not None and parameter.grad is not None:
-                    parameter.grad.add_(gradient)
-                elif gradient is not None:
-                    parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
+    Autocast, and the dropout of the model, have to be as they were. `again` says that another call follows.
+    """
+    of_groups = (group.gradients(group.leaf.grad) for group in groups if group.leaf.grad is not None)
+    shares = [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]  # of threads
+    jobs = [partial(_backward_share, share, parameters, again) for share in shares]
+    for gradients in workers.run(jobs):  # added in the order of the threads, whichever ends first
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None and parameter.grad is not None:
+                parameter.grad.add_(gradient)
+            elif gradient is not None:
+                parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], again: bool) -> Gradients:

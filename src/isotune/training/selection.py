@@ -260,7 +260,7 @@ def predict(
             raise InputError(f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row")
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
-            encoded, _ = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))
+            encoded = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
         result[name] = torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy()

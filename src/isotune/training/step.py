@@ -93,7 +93,7 @@ class Stepper:
             encoding = StepEncoding(self.encoder, self._run.workers, passes_seed, self.options.chunk_size)
             with self._autocast():
                 asked = self.objectives.ask(batch, self.encoder.device)
-                encoded, tape = encoding.encode(asked.views, asked.adversary)
+                encoded = encoding.encode(asked.views, asked.adversary)
                 seed_gpu(self.encoder.device, passes_seed)  # all processes draw the same after the vectors
                 terms = asked.terms(encoded)
             terms |= self.objectives.penalties(self.encoder)
@@ -102,7 +102,7 @@ class Stepper:
             loss.backward()
             self._run.workers.count_once(parameters)
             with self._autocast():
-                tape.backward()
+                encoding.backward()
             self._run.workers.add_gradients(parameters)
             norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
             rate_share = schedule(step, self.total, self._warmup, self.options)
