@@ -78,8 +78,8 @@ def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Pa
         assert list(method.trained(encoder)) == list(method.parameters()) == []
         return
     objectives = Objectives(method)
-    asked = objectives.ask(batch, encoder.device)
-    terms = {**asked.terms(encode_views(encoder, asked.views, asked.adversary)), **objectives.penalties(encoder)}
+    views, terms_of, adversary = objectives.ask(batch, encoder.device)
+    terms = {**terms_of(encode_views(encoder, views, adversary)), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()
     assert torch.isfinite(loss)

@@ -75,9 +75,8 @@ def gradient(
     encoding = StepEncoding(encoder, workers, 3, chunk_size)
     weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        asked = objectives.ask(batch, encoder.device)
-        encoded = encoding.encode(asked.views, asked.adversary)
-        terms = asked.terms(encoded)
+        views, terms_of, adversary = objectives.ask(batch, encoder.device)
+        terms = terms_of(encoding.encode(views, adversary))
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()
     workers.count_once(weights)

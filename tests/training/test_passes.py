@@ -75,8 +75,8 @@ def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(tiny_model: Path,
     encoder, objectives, batch = make("simcse", tiny_model, sentences)
     with encoder.backbone.dropout(0.0):
         found = gradient(encoder, objectives, batch)
-        asked = objectives.ask(batch, encoder.device)
-        (loss,) = asked.terms([encoder(view.tokens) for view in asked.views if isinstance(view, View)]).values()
+        views, terms_of, _ = objectives.ask(batch, encoder.device)
+        (loss,) = terms_of([encoder(view.tokens) for view in views if isinstance(view, View)]).values()
     loss.backward()
     weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
     assert_same(found, in_one_row(loss, weights))

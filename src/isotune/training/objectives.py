@@ -5,7 +5,6 @@ The first objective is the stage's method. Masked language modelling can stand b
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +19,6 @@ from isotune.methods.options import MLMOptions
 from isotune.recipes import Stage
 from isotune.training.forward import Adversary
 from isotune.views.adversarial import Adversarial
-
-
-class Asked(NamedTuple):
-    """What the objectives want of a step."""
-
-    views: Sequence[View | VectorView]  # of all objectives, to be encoded together
-    terms: Callable[[Sequence[Tensor]], dict[str, Tensor]]  # the weighted loss terms by name, from the views' vectors
-    adversary: Adversary  # the loss that adversarial views increase, from the vectors of all other views
 
 
 class Objectives(nn.Module):
@@ -50,8 +41,13 @@ class Objectives(nn.Module):
         added = [parameter for objective in self._all for parameter in objective.adds.parameters()]
         return [*self.method.trained(encoder), *added]
 
-    def ask(self, batch: Batch, device: torch.device) -> Asked:
-        """What the objectives want encoded of a batch, which goes to this device, and what they make of the vectors."""
+    def ask(
+        self, batch: Batch, device: torch.device
+    ) -> tuple[Sequence[View | VectorView], Callable[[Sequence[Tensor]], dict[str, Tensor]], Adversary]:
+        """The views of all objectives, which are encoded together, on this device; and what is made of their vectors.
+
+        That is the weighted loss terms by name, and the loss that adversarial views increase.
+        """
         drawn = [objective.draw(batch).to(device) for objective in self._all]  # drawn on the CPU
         views = [objective.views(of_objective) for objective, of_objective in zip(self._all, drawn, strict=True)]
         plain = sum(not (isinstance(view, View) and isinstance(view.augmentation, Adversarial)) for view in views[0])
@@ -69,7 +65,7 @@ class Objectives(nn.Module):
         def adversary(encoded: Sequence[Tensor]) -> Tensor:
             return self.method.adversary(encoded[:plain], drawn[0])
 
-        return Asked(list(chain.from_iterable(views)), terms, adversary)
+        return list(chain.from_iterable(views)), terms, adversary
 
     def penalties(self, encoder: Encoder) -> dict[str, Tensor]:
         """The weighted terms that depend on the weights alone, by name."""

@@ -87,8 +87,8 @@ class StageTraining:
     def _chunk_that_fits(self) -> int | None:
         """How many rows to encode at a time, so that a step fits into the free memory; None for all of them."""
         free = -self.run.workers.highest(-(free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))  # the lowest
-        asked = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
-        views = [view for view in asked.views if isinstance(view, View) and not view.backbone]
+        asked, _, _ = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
+        views = [view for view in asked if isinstance(view, View) and not view.backbone]
         if chunk := chunk_that_fits(self.encoder, views, self.run.workers, free):
             text = f"{free / 1e6:,.0f} MB of memory are free; rows that are encoded at a time (chunk_size): {chunk}"
             self.run.recorder.say(f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same")

@@ -92,10 +92,10 @@ class Stepper:
             passes_seed = derive_seed(self._run.seed, "passes", self._stage, step)
             encoding = StepEncoding(self.encoder, self._run.workers, passes_seed, self.options.chunk_size)
             with self._autocast():
-                asked = self.objectives.ask(batch, self.encoder.device)
-                encoded = encoding.encode(asked.views, asked.adversary)
+                views, terms_of, adversary = self.objectives.ask(batch, self.encoder.device)
+                encoded = encoding.encode(views, adversary)
                 seed_gpu(self.encoder.device, passes_seed)  # all processes draw the same after the vectors
-                terms = asked.terms(encoded)
+                terms = terms_of(encoded)
             terms |= self.objectives.penalties(self.encoder)
             loss = torch.stack(list(terms.values())).sum()
             parameters = self.optimizer.parameters
