@@ -38,32 +38,31 @@ def resampled_correlations(
     scores = np.zeros(resamples)
     for number, rows in enumerate(parts):
         of_part = pairs.scores[rows], cosines[rows]
-        for places, counts in _samples(len(of_part[0]), resamples, (seed, number)):
+        found = []
+        for counts in _samples(len(of_part[0]), resamples, (seed, number)):
             first, second = (
                 _ranks(counts, values) if metric == "spearman" else np.broadcast_to(values, counts.shape)
                 for values in of_part
             )
-            scores[places] += sizes[number] / sizes.sum() * _pearson(counts, first, second)
+            found.append(_pearson(counts, first, second))
+        scores += sizes[number] / sizes.sum() * np.concatenate(found)
     return scores
 
 
 def resampled_means(values: NDArray[Any], seed: int = 0) -> Floats:
     """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows, the same for every encoder."""
-    means = np.zeros((RESAMPLES, *values.shape[1:]))
-    for places, counts in _samples(len(values), RESAMPLES, (seed, 0)):
-        means[places] = counts @ values / len(values)
-    return means
+    return np.concatenate([counts @ values / len(values) for counts in _samples(len(values), RESAMPLES, (seed, 0))])
 
 
 def resampled_macro_f1(numbers: Floats, seed: int = 0) -> Floats:
     """The macro F1 [RESAMPLES] of true and predicted class numbers [N, 2], over samples of N rows."""
     true, predicted = (column[:, None] == np.unique(numbers) for column in numbers.T)  # [N, classes]
-    scores = np.zeros(RESAMPLES)
-    for places, counts in _samples(len(numbers), RESAMPLES, (seed, 0)):
+    scores = []
+    for counts in _samples(len(numbers), RESAMPLES, (seed, 0)):
         all_of_class = counts @ true + counts @ predicted  # [n, classes]
         f1 = 2 * (counts @ (true & predicted)) / np.maximum(all_of_class, 1)
-        scores[places] = f1.sum(1) / (all_of_class > 0).sum(1)
-    return scores
+        scores.append(f1.sum(1) / (all_of_class > 0).sum(1))
+    return np.concatenate(scores)
 
 
 def interval(values: Floats) -> tuple[float, float]:
@@ -72,14 +71,13 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[tuple[slice, Floats]]:
-    """Samples of `size` rows, some at a time: their places among all samples, and the count of each row [n, size]."""
+def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[Floats]:
+    """Samples of `size` rows, some at a time: the count of each row [n, size]."""
     generator = np.random.default_rng([*seed, size])
     shares = np.full(size, 1 / size)
     chunk = max(1, MOST_COUNTS // size)
     for start in range(0, resamples, chunk):
-        end = min(start + chunk, resamples)
-        yield slice(start, end), generator.multinomial(size, shares, end - start).astype(np.float64)
+        yield generator.multinomial(size, shares, min(chunk, resamples - start)).astype(np.float64)
 
 
 def _ranks(counts: Floats, values: Floats) -> Floats:
