@@ -102,8 +102,7 @@ def _train_together(
     """
     best = [layer.detach().clone() for layer in layers]
     best_accuracy = torch.full_like(decays, -1, dtype=torch.float64)
-    misses = torch.zeros_like(decays)  # measurements without a gain
-    running = torch.ones_like(decays, dtype=torch.bool)
+    misses = torch.zeros_like(decays)  # measurements without a gain; more than `TENACITY` end a training
     places = torch.arange(len(folds), device=x.device)  # of the folds that are still trained, as are the layers
     averages, squares = [torch.zeros_like(layer) for layer in layers], [torch.zeros_like(layer) for layer in layers]
     steps = [torch.zeros((), device=x.device) for _ in layers]
@@ -116,13 +115,12 @@ def _train_together(
                 with torch.no_grad():
                     adam(layers, gradients, averages, squares, [], steps, **ADAM)
         accuracy = _accuracy(x, y, trained, layers)
-        gained = running[places] & (accuracy > best_accuracy[places])  # [F, R]
+        gained = (misses[places] <= TENACITY) & (accuracy > best_accuracy[places])  # [F, R]
         best_accuracy[places] = torch.where(gained, accuracy, best_accuracy[places])
         for kept, layer in zip(best, layers, strict=True):
             kept[places] = torch.where(gained[:, :, None, None], layer.detach(), kept[places])
-        running[places] &= gained | (misses[places] < TENACITY)
         misses[places] += ~gained
-        unfinished = running[places].any(1)
+        unfinished = (misses[places] <= TENACITY).any(1)
         places = places[unfinished]
         if not len(places):
             break
