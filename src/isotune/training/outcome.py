@@ -24,7 +24,7 @@ from isotune.evaluation import GROUPS, DevTask, Measured, STSTask, Task, differe
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import DevGain, RunEvaluation, Verdict, printed
 from isotune.evaluation.tasks import GENERAL_TASK
-from isotune.files import read_json, remove, sync, verify_checksums, write_arrays, write_text
+from isotune.files import read_json, remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.corpora import MUCH_OVERLAP
@@ -71,13 +71,6 @@ class Result:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(repr(self))}</pre>"
-
-
-def finished_result(folder: Path) -> Result:
-    """The result of a run that is finished."""
-    verify_checksums(folder)
-    evaluation = RunEvaluation.read(folder / "evaluation.json")
-    return Result(folder, folder / "report.html", evaluation, None)
 
 
 def save_kept(encoder: Encoder, folder: Path) -> Path:

@@ -31,7 +31,7 @@ from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.results import UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
-from isotune.files import CHECKSUMS, inside, remove
+from isotune.files import CHECKSUMS, inside, remove, verify_checksums
 from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
@@ -46,7 +46,7 @@ from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import Result, Scored, compare_with_start, finished_result, measurements, save_kept
+from isotune.training.outcome import Result, Scored, compare_with_start, measurements, save_kept
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -136,7 +136,8 @@ def train(
     if resume and (recipe or method or pairs or options or names or stand_ins):
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
     if was_restarted() and run_folder.is_finished(folder):  # another process was killed at the very end
-        return finished_result(folder)
+        verify_checksums(folder)
+        return Result(folder, folder / "report.html", RunEvaluation.read(folder / "evaluation.json"), None)
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
         new = fitting = None
