@@ -138,6 +138,11 @@ class Additions:
     token_weights: Tensor | None = None  # [vocabulary] how much each token weighs in the encoder's mean
     language_head: LanguageHead | None = None  # the masked-language-model head, which is trained
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether the encoder is another one at step 0 already; new heads are dropped if no step is better."""
+        return self.pooling is not None or self.prompt is not None or self.drops_heads
+
     def parameters(self) -> list[nn.Parameter]:
         """The weights of the new layers."""
         layers = [*self.heads, *([self.language_head] if self.language_head else [])]

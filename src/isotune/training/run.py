@@ -256,7 +256,7 @@ class _Run:
                 objectives.method.adds.drop_from(encoder)
             methods.append(objectives.method)
         methods += self._try_stages(corpora, deepcopy(encoder))
-        reshaped = any(each.adds.pooling or each.adds.prompt or each.adds.drops_heads for each in methods)
+        reshaped = any(each.adds.reshapes for each in methods)
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
         scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled, reshaped)
