@@ -1,13 +1,8 @@
 """The passes of a step: a pass encodes some of the step's sentences, and takes their gradient backward.
 
-A contrastive loss needs the vectors of the whole batch. The activations behind them are needed for a few sentences at a
-time:
-
-1. Workers encode the sentences, each a share of about equally many tokens. All vectors are gathered into a leaf.
-2. The loss is computed from the leaf, and with it the gradient at the leaf.
-3. Each worker takes the gradient of its vectors backward, to the weights. The workers' gradients are added.
-
-The gradient is that of the loss of all vectors, whatever the method does with them.
+A contrastive loss needs the vectors of the whole batch, and the activations behind them for a few sentences at a time;
+docs/architecture.md ("A step is a list of passes") tells the order. The gradient is that of the loss of all vectors,
+whatever the method does with them.
 
 With a gradient cache (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"), a
 worker makes several passes, one after another. The first time, a pass keeps no activations. For its gradient, the
