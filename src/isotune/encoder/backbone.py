@@ -183,7 +183,7 @@ class Backbone(nn.Module):
 
         `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
         """
-        before = [(self, "_attention_dropout", self._attention_dropout)]
+        before: list[tuple[nn.Module, str, float | None]] = [(self, "_attention_dropout", self._attention_dropout)]
         self._attention_dropout = of_attention
         for module in [] if rate is None else self.model.modules():
             # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
