@@ -45,7 +45,7 @@ def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.Monke
     [
         ("cosine", [], "unknown analysis 'cosine': did you mean 'cosines'"),
         ("pairs", ["sts"], "pairs looks at one task at a time; got sts12, sts13, sts14"),
-        ("time", ["stsb-opne"], "did you mean 'stsb-open'"),
+        ("layers", ["stsb-opne"], "did you mean 'stsb-open'"),
     ],
 )
 def test_invalid_input_is_refused(name: str, tasks: list[str], message: str) -> None:
