@@ -16,7 +16,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
     """Answers the questions of the next session, and then ends it."""
     given = iter([*answers, "q"])
     monkeypatch.setattr(builtins, "input", lambda prompt: next(given))
-    monkeypatch.setattr(session.score_pairs, "__defaults__", (builtins.input, print, lambda labels: None))
 
 
 def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

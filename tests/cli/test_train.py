@@ -21,7 +21,6 @@ from unittest.mock import ANY
 import pytest
 
 from isotune import plugins
-from isotune.evaluation.labelling import session
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from tests.cli.conftest import Call, Outcome, Refused
@@ -97,7 +96,6 @@ def test_the_commands_that_a_run_suggests_run_as_printed(
     assert [words[0] for words in commands] == ["label", "evaluate", "serve", "index", "search"]
     answers = (str(number % 6) for number in range(5))
     monkeypatch.setattr(builtins, "input", lambda prompt: next(answers, "q"))
-    monkeypatch.setattr(session.score_pairs, "__defaults__", (builtins.input, print, lambda labels: None))
     monkeypatch.setattr("isotune.use.serve.server.serve", lambda *_: None)
     monkeypatch.setattr("isotune.use.serve.server.listen", lambda *_: (socket.create_server(("127.0.0.1", 0)), "url"))
     assert [(words, isotune(*words)) for words in commands if isotune(*words).code] == []

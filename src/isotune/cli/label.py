@@ -21,6 +21,12 @@ ENCODERS = (
     "one encoder, the pairs are spread over its similarities. Unset: the bundled model."
 )
 
+BROWSER = "Show the pairs on a page, which answers to the same keys."
+HOST = (
+    "The address of this machine at which the page is served. Give the address in your network to score on a phone; "
+    "whoever can read the traffic of this network can read the sentences."
+)
+
 
 def label(
     file: Annotated[Name, Parameter(help=FILE)],
@@ -29,12 +35,15 @@ def label(
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.tsv"),
     encoders: Annotated[tuple[Name, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
     pairs: Annotated[int, Parameter(help="How many pairs to choose."), within(1, 1e6)] = 50,
+    browser: Annotated[bool, Parameter(help=BROWSER, negative="")] = False,
+    host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
-    """The pairs are shown in the terminal. Every score is written at once. With several encoders the session ends by
-    itself when the scores say which one is best.
+    """The pairs are shown in the terminal, or on a page of the browser. Every score is written at once. With several
+    encoders the session ends by itself when the scores say which one is best.
     """
     import shlex
+    import webbrowser
 
     from isotune.bundled import BUNDLED_MODEL
     from isotune.cli.tables import stdout_console
@@ -43,8 +52,9 @@ def label(
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError, counted
     from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure
+    from isotune.evaluation.labelling.browser import score_in_browser
     from isotune.evaluation.labelling.choose import choose_pairs, surely_best
-    from isotune.evaluation.labelling.session import FEWEST, read_labels, score_pairs
+    from isotune.evaluation.labelling.session import FEWEST, Session, read_labels, score_in_terminal
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
@@ -57,11 +67,20 @@ def label(
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
 
-    def enough(labels: Sequence[ScoredPair]) -> str | None:
+    def enough(labels: Sequence[ScoredPair]) -> str:
         best = surely_best(labels, loaded) if len(loaded) > 1 else None
-        return None if best is None else f"these scores are enough: {encoders[best]} is ahead by more than chance"
+        return "" if best is None else f"these scores are enough: {encoders[best]} is ahead by more than chance"
 
-    if not (labels := score_pairs(chosen, out, enough=enough)):
+    def show(address: str) -> None:
+        print(f"score the pairs in a browser, at {address}\nCtrl-C ends the session; every score is saved", flush=True)
+        webbrowser.open(address)
+
+    session = Session(chosen, out, enough)
+    if browser and session.pair:
+        score_in_browser(session, show, host)
+    else:
+        score_in_terminal(session, input, print)
+    if not (labels := session.labels):
         print("\nno pair is scored")
         return
     if len(loaded) > 1 and len(labels) >= FEWEST:

@@ -1,4 +1,4 @@
-"""The session in which a person scores pairs of sentences in a terminal.
+"""The session in which a person scores pairs of sentences, and its questions in a terminal.
 
 Every answer is written at once, so that a session may end at any moment. The file is always one that `--dev` takes: the
 columns sentence1, sentence2 and score, separated by tabs.
@@ -22,6 +22,8 @@ SCALE = """\
 """The scale of the STS tasks (Agirre et al. 2012, section 4)."""
 KEYS = "0 to 5, s to skip, u to undo, q to stop: "
 FEWEST, ASK_EVERY = 20, 10  # scores before the first question whether they are enough, and between two
+Enough = Callable[[Sequence[ScoredPair]], str]
+"""Says why the scores are enough; empty if they are not."""
 
 
 def read_labels(path: Path) -> list[ScoredPair]:
@@ -37,66 +39,78 @@ def read_labels(path: Path) -> list[ScoredPair]:
     return labels
 
 
-def score_pairs(
-    pairs: Sequence[tuple[str, str]],
-    path: Path,
-    ask: Callable[[str], str] = input,
-    say: Callable[[str], None] = print,
-    enough: Callable[[Sequence[ScoredPair]], str | None] = lambda labels: None,
-) -> list[ScoredPair]:
-    """Asks for the score of each pair that the file does not have yet, and returns all scored pairs.
+class Session:
+    """Pairs to score, and the file of scored pairs: those that the file has already are not asked for again.
 
-    The session ends after the last pair, at the answer q, at the end of the input, and at Ctrl-C. Skipped pairs are
-    asked for again in the next session. It ends too where `enough`, which is asked after every ten scores from the
-    twentieth on, says why no more are needed.
+    The session ends after the last pair and at the answer q. It ends too where `enough`, which is asked after every ten
+    scores from the twentieth on, says why no more are needed. Skipped pairs come again in the next session.
     """
-    labels = read_labels(path)
-    known = {label[:2] for label in labels}
-    open_pairs = [pair for pair in pairs if pair not in known]
-    earlier, place, saved = len(labels), 0, list(labels)
-    say(SCALE if open_pairs else f"{counted(len(pairs), 'pair')} scored, none left; --pairs chooses more")
-    while place < len(open_pairs):
-        first, second = open_pairs[place]
-        scored = f"{len(labels)} of {counted(earlier + len(open_pairs), 'pair')} scored"
-        say(f"\n{scored}\n  {printable(first)}\n  {printable(second)}")
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], path: Path, enough: Enough = lambda _: "") -> None:
+        self.path, self.labels = path, read_labels(path)
+        known = {label[:2] for label in self.labels}
+        self.open_pairs = [pair for pair in pairs if pair not in known]
+        self.place = 0  # of the pair that is asked for
+        self.end = "" if self.open_pairs else f"{counted(len(pairs), 'pair')} scored, none left; --pairs chooses more"
+        self._most, self._enough = len(self.labels) + len(self.open_pairs), enough
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The pair to score; None after the end."""
+        return self.open_pairs[self.place] if self.place < len(self.open_pairs) and not self.end else None
+
+    @property
+    def progress(self) -> str:
+        """Says how many pairs are scored."""
+        return f"{len(self.labels)} of {counted(self._most, 'pair')} scored"
+
+    def answer(self, answer: str) -> str:
+        """Takes a score or one of the letters, writes the scores, and says what is wrong with the answer, if anything.
+
+        Raises:
+            InputError: another session writes into the file.
+        """
+        answer, saved = answer.strip().lower(), list(self.labels)
+        if answer == "q":
+            self.end = "stopped"
+            return ""
+        if answer == "s":
+            self.place += 1
+            return ""
+        if answer == "u":
+            if not self.place:
+                return "this is the first pair of the session: nothing to undo"
+            self.place -= 1
+            self.labels = [label for label in saved if label[:2] != self.open_pairs[self.place]]
+        else:
+            try:
+                score = float(answer)
+            except ValueError:
+                score = -1.0
+            if not 0 <= score <= HIGHEST_SCORE:
+                return f"{answer!r}: write a number from 0 to 5, such as 3 or 3.5, or one of the letters"
+            self.labels = [*saved, ScoredPair(*self.open_pairs[self.place], score)]
+            self.place += 1
+        if read_labels(self.path) != saved:
+            raise InputError(f"{self.path}: another session writes into it; name another file, or end that session")
+        if self.labels:
+            lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in self.labels)]
+            write_text(self.path, "\n".join(lines) + "\n")
+        else:  # a file without rows is none of scored pairs
+            self.path.unlink(missing_ok=True)
+        if len(self.labels) >= FEWEST and len(self.labels) % ASK_EVERY == 0:
+            self.end = self._enough(self.labels)
+        return ""
+
+
+def score_in_terminal(session: Session, ask: Callable[[str], str], say: Callable[[str], None]) -> None:
+    """Asks for the score of each pair until the session, the input or Ctrl-C ends it."""
+    say(session.end or SCALE)
+    while pair := session.pair:
+        say("\n".join(["", session.progress, *(f"  {printable(sentence)}" for sentence in pair)]))
         try:
-            answer = ask(KEYS).strip().lower()
+            said = session.answer(ask(KEYS))
         except (EOFError, KeyboardInterrupt):
             break
-        if answer == "q":
-            break
-        if answer == "u" and place:
-            place -= 1
-            labels = [label for label in labels if label[:2] != open_pairs[place]]
-        elif answer == "s":
-            place += 1
-            continue
-        elif (score := _score(answer)) is not None:
-            labels.append(ScoredPair(first, second, score))
-            place += 1
-        elif answer == "u":
-            say("this is the first pair of the session: nothing to undo")
-            continue
-        else:
-            say(f"{answer!r}: write a number from 0 to 5, such as 3 or 3.5, or one of the letters")
-            continue
-        if read_labels(path) != saved:
-            raise InputError(f"{path}: another session writes into it; name another file, or end that session")
-        if labels:
-            lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
-            write_text(path, "\n".join(lines) + "\n")
-        else:  # a file without rows is none of scored pairs
-            path.unlink(missing_ok=True)
-        saved = list(labels)
-        if len(labels) >= FEWEST and len(labels) % ASK_EVERY == 0 and (reason := enough(labels)):
-            say(f"\n{reason}")
-            break
-    return labels
-
-
-def _score(answer: str) -> float | None:
-    try:
-        score = float(answer)
-    except ValueError:
-        return None
-    return score if 0 <= score <= HIGHEST_SCORE else None
+        if said or session.end:
+            say(said or f"\n{session.end}")

@@ -1,0 +1,79 @@
+"""The session of scoring pairs on a page of the browser, which this process serves."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from secrets import token_urlsafe
+from threading import Lock
+
+from isotune.errors import InputError
+from isotune.evaluation.labelling.session import Session
+
+LONGEST_SILENCE = 60  # seconds that a connection may be silent
+
+
+def score_in_browser(session: Session, show: Callable[[str], object], host: str = "127.0.0.1") -> None:
+    """Serves the page at `host` until the session ends; `show` is given the address of the page.
+
+    The address holds a secret, so that no other page or program can answer. Each answer names the place of its pair, so
+    that a key pressed twice answers once.
+
+    Raises:
+        InputError: this machine has no such host; or another session writes into the file.
+    """
+    secret, lock = f"/{token_urlsafe(16)}/", Lock()
+    page = (files("isotune.evaluation.labelling") / "page.html").read_bytes()
+    failed: list[Exception] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = LONGEST_SILENCE
+
+        def do_GET(self) -> None:
+            if self.path == secret:
+                self.reply("text/html; charset=utf-8", page)
+            else:
+                self.send_error(404)
+
+        def do_POST(self) -> None:
+            """Answers the request SECRET/PLACE/ANSWER, or SECRET/, with the state of the session."""
+            if not self.path.startswith(secret):
+                self.send_error(404)
+                return
+            place, _, answer = self.path.removeprefix(secret).partition("/")
+            with lock:
+                wrong = ""
+                if session.pair and place == str(session.place):
+                    try:
+                        wrong = session.answer(answer)
+                    except Exception as error:  # which the thread of the session raises
+                        failed.append(error)
+                        session.end = str(error)
+                state = {"place": session.place, "pair": session.pair, "progress": session.progress}
+                state |= {"wrong": wrong, "end": session.end}
+            self.reply("application/json", json.dumps(state).encode())
+            if state["pair"] is None:
+                self.server.shutdown()
+
+        def reply(self, kind: str, content: bytes) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing: the terminal shows the address only."""
+
+    try:
+        server = ThreadingHTTPServer((host, 0), Handler)
+    except OSError as error:
+        meant = "leave it out, or give an address of this machine"
+        raise InputError(f"host {host}: the page can't be served there ({error}); {meant}") from None
+    with server:
+        show(f"http://{host}:{server.server_port}{secret}")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+    if failed:
+        raise failed[0]
