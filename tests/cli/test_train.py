@@ -179,12 +179,11 @@ def test_a_run_on_a_terminal_stopped_by_ctrl_c_can_be_resumed(
 def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused) -> None:
     pairs = tomllib.loads(isotune("train", "gone.csv", "--pairs", "title", "body", "--dry-run").out)
     assert pairs["columns"] == {"sentence1": "title", "sentence2": "body"}
-    assert pairs["stages"][0]["method"] == "pairs"
+    assert pairs["title"] == plan_table("pairs", None, None)["title"]
     own = isotune("train", "gone.csv", "--pairs", "title", "body", "--recipe", "simcse-sup", "--dry-run").out
     assert tomllib.loads(own)["title"] == plan_table("simcse-sup", None, None)["title"]
-    assert "pairs and columns both name columns" in refused(
-        "train", "x.csv", "--pairs", "a", "b", "--columns", "sentence1=c"
-    )
+    both = ["--pairs", "a", "b", "--columns", "sentence1=c"]
+    assert "pairs and columns both name columns" in refused("train", "x.csv", *both)
 
 
 def test_a_dry_run_prints_the_recipe_and_does_nothing(isotune: Call, refused: Refused, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.recipes import read_recipe
+from isotune.recipes import read_recipe, recipe_of_model
 from tests.training.conftest import Train, metrics, resume
 
 
@@ -41,6 +41,7 @@ def test_a_finished_encoder_takes_the_recipe_for_encoders(start: Encoder, train:
         run = train(f"run{number}", model=model, method=None, dev="none", steps=1).folder
         assert tomllib.loads((run / "recipe.toml").read_text())["title"] == read_recipe("adapt")["title"]
         assert "recipe: adapt; the model is a finished encoder" in (run / "train.log").read_text()
+        assert recipe_of_model(model, ["title", "body"]) == "adapt-pairs"
 
 
 FORGETTING: dict[str, Any] = {"learning_rate": 0.1, "warmup": 0.0, "steps": 4, "eval_every": 1}

@@ -20,7 +20,7 @@ from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS, Name
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, recipe_of, resolve
+from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, resolve
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
@@ -42,7 +42,8 @@ RECIPE = (
     "model, the bundled one included."
 )
 PAIRED = (
-    "The columns of two texts that belong together, such as title body or question answer; the recipe is then pairs. "
+    "The columns of two texts that belong together, such as title body or question answer. Unless --recipe says "
+    "another, the recipe is adapt-pairs for a finished encoder, and pairs for any other model. "
     "Each text has to find the other among those of other rows."
 )
 METHOD = "Train with this method and its default options, in place of a recipe."
@@ -121,8 +122,8 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
         parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
     parser.add_argument("--pairs", nargs="?", const=True)
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
-    recipe = recipe_of(chosen.recipe, chosen.method, chosen.pairs)
-    return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), str(recipe or chosen.method or "recipe"))
+    table = plan_table(chosen.recipe, chosen.method, chosen.model, chosen.pairs)
+    return Recipe.from_table(table, chosen.recipe or chosen.method or "recipe")
 
 
 def _options(plan: Recipe) -> Any:

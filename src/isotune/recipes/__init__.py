@@ -18,14 +18,15 @@ from isotune.registry import Registry
 
 ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
-MODEL_KINDS = {
-    ENCODER_RECIPE: "a finished encoder: its folder has modules.json",
-    DEFAULT_RECIPE: "a language model that is no sentence encoder yet: its folder has no modules.json",
-}  # what the models of each of these recipes are
+PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}  # for two texts in the place of a sentence
+FINISHED = "a finished encoder: its folder has modules.json"
+UNFINISHED = "a language model that is no sentence encoder yet: its folder has no modules.json"
+MODEL_KINDS = {ENCODER_RECIPE: FINISHED, "adapt-pairs": FINISHED, DEFAULT_RECIPE: UNFINISHED, "pairs": UNFINISHED}
+"""What the models of each of these recipes are."""
 
 
 _FILES = toml_files(resources.files(__name__))
-_FIRST = (DEFAULT_RECIPE, ENCODER_RECIPE, "pairs", "neighbours", "crops", "consert-sif")  # for texts of the user's own
+_FIRST = (*PAIRS_RECIPES, *PAIRS_RECIPES.values(), "neighbours", "crops", "consert-sif")  # for texts of the user's own
 RECIPES: Registry[Traversable] = Registry("recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)})
 """The TOML files of the recipes by name, in the order in which people need them."""
 
@@ -46,7 +47,9 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
     return read_toml("recipe", name, RECIPES)
 
 
-def plan_table(recipe: str | Path | None, method: str | None, model: str | Path | None) -> dict[str, Any]:
+def plan_table(
+    recipe: str | Path | None, method: str | None, model: str | Path | None, pairs: object = None
+) -> dict[str, Any]:
     """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model."""
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
@@ -60,17 +63,14 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
             raise InputError(f"{given} is no {kind}: give {other} {meant}{its}")
     if method:
         return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
-    return read_recipe(recipe or recipe_of_model(model))
+    return read_recipe(recipe or recipe_of_model(model, pairs))
 
 
-def recipe_of(recipe: str | Path | None, method: str | None, pairs: object) -> str | Path | None:
-    """The recipe that is given, or that of pairs of columns if these are given and no method is."""
-    return recipe or ("pairs" if pairs and not method else None)
-
-
-def recipe_of_model(model: str | Path | None) -> str:
-    """The name of the recipe for a model, where a run is given neither a recipe nor a method."""
-    return ENCODER_RECIPE if is_finished_encoder(model or BUNDLED_MODEL) else DEFAULT_RECIPE
+def recipe_of_model(model: object, pairs: object) -> str:
+    """The recipe for a model, a name or an encoder, and for sentences or pairs; for runs without recipe and method."""
+    finished = not isinstance(model, str | Path | None) or is_finished_encoder(model or BUNDLED_MODEL)
+    name = ENCODER_RECIPE if finished else DEFAULT_RECIPE
+    return PAIRS_RECIPES[name] if pairs else name
 
 
 def resolve(
@@ -85,16 +85,15 @@ def resolve(
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
     `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
-    `pairs` names the columns of two texts that belong together; the recipe is then "pairs" if none is given.
+    `pairs` names the columns of two texts that belong together.
     `with_stand_ins` takes what stands in for published data of which no file is on machines without a hub.
     """
     if pairs:
         if "columns" in options:
             raise InputError("pairs and columns both name columns; give one of them")
         options = {**options, "columns": dict(zip(("sentence1", "sentence2"), pairs, strict=True))}
-    recipe = recipe_of(recipe, method, pairs)
     name = str(recipe or method or "options")
-    plan = Recipe.from_table(plan_table(recipe, method, options.get("model")), name)
+    plan = Recipe.from_table(plan_table(recipe, method, options.get("model"), pairs), name)
     if sources or sources is None:
         options = {**options, "data": sources or ()}
     if options:

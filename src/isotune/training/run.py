@@ -38,7 +38,7 @@ from isotune.methods import OPTIONS
 from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.plugins import plugin_words
-from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
+from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.report.text_changes import sample_sentences
@@ -87,8 +87,8 @@ def train(
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "adapt"
             for a finished encoder, and "default" for any other model.
-        pairs: the columns of two texts that belong together, such as ("question", "answer"); the recipe is then "pairs"
-            if none is given.
+        pairs: the columns of two texts that belong together, such as ("question", "answer"). Without a
+            recipe, "adapt-pairs" is taken for a finished encoder, and "pairs" for any other model.
         stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
@@ -141,9 +141,9 @@ def train(
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
         new = fitting = None
-        if not (recipe or method or pairs or resume):
-            find = partial(recipe_of_model, options.get("model"))
-            fitting = ENCODER_RECIPE if start is not None else workers.by_leader(find)
+        if not (recipe or method or resume):
+            model = options.get("model") if start is None else start
+            fitting = workers.by_leader(partial(recipe_of_model, model, pairs))
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, pairs=pairs, with_stand_ins=stand_ins)
