@@ -20,7 +20,7 @@ PAIRS = [("a <b>cat</b>", "a dog"), ("a car", "the car"), ("rain", "a stone")]
 def begin(path: Path) -> tuple[str, Thread]:
     """Starts a session in a thread; gives its address."""
     addresses: Queue[str] = Queue()
-    thread = Thread(target=score_in_browser, args=[Session(PAIRS, path), addresses.put], daemon=True)
+    thread = Thread(target=score_in_browser, args=[Session(PAIRS, path), addresses.put, "127.0.0.1"], daemon=True)
     thread.start()
     return addresses.get(timeout=10), thread
 
@@ -76,7 +76,7 @@ def test_what_fails_in_a_session_ends_it(tmp_path: Path) -> None:
         Thread(target=post, args=[address + "0/3"]).start()
 
     with pytest.raises(InputError, match="another session writes into it"):
-        score_in_browser(Session(PAIRS, path), enter)
+        score_in_browser(Session(PAIRS, path), enter, "127.0.0.1")
     assert path.read_text().endswith("a\tb\t4\n")
     with pytest.raises(InputError, match=r"host 192\.0\.2\.1: the page can't be served there .* an address of this"):
         score_in_browser(Session(PAIRS, path), print, "192.0.2.1")

@@ -23,8 +23,8 @@ ENCODERS = (
 
 BROWSER = "Show the pairs on a page, which answers to the same keys."
 HOST = (
-    "The address of this machine at which the page is served. Give the address in your network to score on a phone; "
-    "whoever can read the traffic of this network can read the sentences."
+    "Serve the page at this address of the machine, such as its address in your network, to score on a phone. Whoever "
+    "can read the traffic of this network can read the sentences. Unset: 127.0.0.1, for this machine alone."
 )
 
 
@@ -36,7 +36,7 @@ def label(
     encoders: Annotated[tuple[Name, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
     pairs: Annotated[int, Parameter(help="How many pairs to choose."), within(1, 1e6)] = 50,
     browser: Annotated[bool, Parameter(help=BROWSER, negative="")] = False,
-    host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
+    host: Annotated[str | None, Parameter(help=HOST)] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
     """The pairs are shown in the terminal, or on a page of the browser. Every score is written at once. With several
@@ -44,6 +44,7 @@ def label(
     """
     import shlex
     import webbrowser
+    from threading import Thread
 
     from isotune.bundled import BUNDLED_MODEL
     from isotune.cli.tables import stdout_console
@@ -73,11 +74,11 @@ def label(
 
     def show(address: str) -> None:
         print(f"score the pairs in a browser, at {address}\nCtrl-C ends the session; every score is saved", flush=True)
-        webbrowser.open(address)
+        Thread(target=webbrowser.open, args=[address], daemon=True).start()  # a text browser ends with the page
 
     session = Session(chosen, out, enough)
-    if browser and session.pair:
-        score_in_browser(session, show, host)
+    if (browser or host) and session.pair:
+        score_in_browser(session, show, host or "127.0.0.1")
     else:
         score_in_terminal(session, input, print)
     if not (labels := session.labels):

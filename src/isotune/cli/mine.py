@@ -16,7 +16,8 @@ ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the enco
 HARD = (
     "The files hold pairs, such as questions and answers. For each pair, find up to COUNT second texts of other pairs "
     "that are near to its first text and do not belong to it. Name the columns by --columns sentence1=question "
-    "sentence2=answer. Train on the triplets with isotune train FILE --recipe adapt-pairs --negatives."
+    "sentence2=answer. Train on the triplets with isotune train FILE --model ENCODER --recipe adapt-pairs "
+    "--negatives."
 )
 SHARE = "A negative's cosine is at most this share of the answer's, as nearer texts may be answers too. Unset: 0.95."
 

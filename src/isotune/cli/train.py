@@ -42,8 +42,8 @@ RECIPE = (
     "model, the bundled one included."
 )
 PAIRED = (
-    "The columns of two texts that belong together, such as title body or question answer. Unless --recipe says "
-    "another, the recipe is adapt-pairs for a finished encoder, and pairs for any other model. "
+    "The columns of two texts that belong together, such as title body or question answer. Without --recipe "
+    "and --method, the recipe is adapt-pairs for a finished encoder, and pairs for any other model. "
     "Each text has to find the other among those of other rows."
 )
 METHOD = "Train with this method and its default options, in place of a recipe."

@@ -140,7 +140,7 @@ class Additions:
 
     @property
     def reshapes(self) -> bool:
-        """Whether the encoder is another one at step 0 already; new heads are dropped if no step is better."""
+        """Whether the encoder differs from the start at step 0. New heads don't count: without a gain they go."""
         return self.pooling is not None or self.prompt is not None or self.drops_heads
 
     def parameters(self) -> list[nn.Parameter]:

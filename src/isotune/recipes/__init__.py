@@ -21,8 +21,8 @@ DEFAULT_RECIPE = "default"  # for any other model
 PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}  # for two texts in the place of a sentence
 FINISHED = "a finished encoder: its folder has modules.json"
 UNFINISHED = "a language model that is no sentence encoder yet: its folder has no modules.json"
-MODEL_KINDS = {ENCODER_RECIPE: FINISHED, "adapt-pairs": FINISHED, DEFAULT_RECIPE: UNFINISHED, "pairs": UNFINISHED}
-"""What the models of each of these recipes are."""
+MODEL_KINDS = {ENCODER_RECIPE: FINISHED, DEFAULT_RECIPE: UNFINISHED}  # what the models of each recipe are
+MODEL_KINDS |= {pairs: MODEL_KINDS[name] for name, pairs in PAIRS_RECIPES.items()}
 
 
 _FILES = toml_files(resources.files(__name__))
@@ -50,7 +50,10 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
 def plan_table(
     recipe: str | Path | None, method: str | None, model: str | Path | None, pairs: object = None
 ) -> dict[str, Any]:
-    """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model."""
+    """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model.
+
+    `pairs` are the columns of two texts, for which a model has another recipe than for sentences.
+    """
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
     names: Mapping[str, Collection[str]] = {"recipe": RECIPES, "method": METHODS}
@@ -66,7 +69,7 @@ def plan_table(
     return read_recipe(recipe or recipe_of_model(model, pairs))
 
 
-def recipe_of_model(model: object, pairs: object) -> str:
+def recipe_of_model(model: object, pairs: object = None) -> str:
     """The recipe for a model, a name or an encoder, and for sentences or pairs; for runs without recipe and method."""
     finished = not isinstance(model, str | Path | None) or is_finished_encoder(model or BUNDLED_MODEL)
     name = ENCODER_RECIPE if finished else DEFAULT_RECIPE

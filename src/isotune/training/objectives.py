@@ -44,9 +44,10 @@ class Objectives(nn.Module):
     def ask(
         self, batch: Batch, device: torch.device
     ) -> tuple[Sequence[View | VectorView], Callable[[Sequence[Tensor]], dict[str, Tensor]], Adversary]:
-        """The views of all objectives, which are encoded together, on this device; and what is made of their vectors.
+        """Three things on this device: the views of all objectives, the function of their losses, and the adversary.
 
-        That is the weighted loss terms by name, and the loss that adversarial views increase.
+        The function makes the weighted loss terms by name of the vectors of all views. The adversary has the loss that
+        adversarial views increase, of the vectors of all other views.
         """
         drawn = [objective.draw(batch).to(device) for objective in self._all]  # drawn on the CPU
         views = [objective.views(of_objective) for objective, of_objective in zip(self._all, drawn, strict=True)]

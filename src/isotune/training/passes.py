@@ -1,6 +1,6 @@
 """The passes of a step: a pass encodes some of the step's sentences, and takes their gradient backward.
 
-A contrastive loss needs the vectors of the whole batch, and the activations behind them for a few sentences at a time;
+A contrastive loss needs the vectors of the whole batch. Activations are needed for a few sentences at a time only.
 docs/architecture.md ("A step is a list of passes") tells the order. The gradient is that of the loss of all vectors,
 whatever the method does with them.
 

@@ -87,8 +87,8 @@ def train(
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "adapt"
             for a finished encoder, and "default" for any other model.
-        pairs: the columns of two texts that belong together, such as ("question", "answer"). Without a
-            recipe, "adapt-pairs" is taken for a finished encoder, and "pairs" for any other model.
+        pairs: the columns of two texts that belong together, such as ("question", "answer"). Without
+            recipe and method, the recipe is "adapt-pairs" for a finished encoder, and "pairs" for any other model.
         stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.

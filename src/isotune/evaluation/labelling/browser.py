@@ -14,10 +14,10 @@ from isotune.evaluation.labelling.session import Session
 LONGEST_SILENCE = 60  # seconds that a connection may be silent
 
 
-def score_in_browser(session: Session, show: Callable[[str], object], host: str = "127.0.0.1") -> None:
+def score_in_browser(session: Session, show: Callable[[str], object], host: str) -> None:
     """Serves the page at `host` until the session ends; `show` is given the address of the page.
 
-    The address holds a secret, so that no other page or program can answer. Each answer names the place of its pair, so
+    The address holds a secret, so that no other page can answer. Each answer names the place of its pair, so
     that a key pressed twice answers once.
 
     Raises:
@@ -47,9 +47,9 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str 
                 if session.pair and place == str(session.place):
                     try:
                         wrong = session.answer(answer)
-                    except Exception as error:  # which the thread of the session raises
+                    except Exception as error:  # raised again below
                         failed.append(error)
-                        session.end = str(error)
+                        session.end = str(error) or type(error).__name__
                 state = {"place": session.place, "pair": session.pair, "progress": session.progress}
                 state |= {"wrong": wrong, "end": session.end}
             self.reply("application/json", json.dumps(state).encode())
@@ -57,11 +57,12 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str 
                 self.server.shutdown()
 
         def reply(self, kind: str, content: bytes) -> None:
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(OSError):  # the browser has gone
+                self.send_response(200)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing: the terminal shows the address only."""
@@ -71,9 +72,10 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str 
     except OSError as error:
         meant = "leave it out, or give an address of this machine"
         raise InputError(f"host {host}: the page can't be served there ({error}); {meant}") from None
-    with server:
+    with server, suppress(KeyboardInterrupt):
         show(f"http://{host}:{server.server_port}{secret}")
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()
+        server.serve_forever()
+    with lock:  # an answer that came before Ctrl-C is saved first
+        session.end = session.end or "stopped"
     if failed:
         raise failed[0]
