@@ -42,7 +42,6 @@ def test_pairs_are_scored_by_keys_and_buttons(browser: Any, tmp_path: Path, widt
     page.wait_for_selector("text=0 of 3 pairs scored")
     page.click("button[value=u]")
     page.wait_for_selector("text=nothing to undo")
-    page.keyboard.press("Control+1")
     page.click("text=the same meaning")
     page.wait_for_selector("text=a car")
     page.keyboard.press("s")
