@@ -16,6 +16,7 @@ from subprocess import PIPE
 import pytest
 from pydantic_core import PydanticSerializationError
 
+from isotune import plugins
 from isotune.cli import app, main
 from isotune.cli.app import COMMANDS
 from isotune.errors import InputError
@@ -97,7 +98,8 @@ def test_help_imports_nothing_heavy() -> None:
     assert HEAVY.isdisjoint(modules_after(["train", "--help"]))  # which takes options from pydantic models
 
 
-def test_plugins_are_loaded_before_the_command(isotune: Call, refused: Refused) -> None:
+def test_plugins_are_loaded_first(isotune: Call, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_LOADED", {})  # and so no other test has these
     for command in ("train", "recipes"):  # with files of its own, because a plugin is loaded once
         one, two = Path(f"{command}1.py"), Path(f"{command}2.py")
         one.write_text("print('one')")

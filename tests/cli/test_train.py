@@ -20,7 +20,6 @@ from unittest.mock import ANY
 
 import pytest
 
-from isotune import plugins
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from tests.cli.conftest import Call, Outcome, Refused
@@ -87,7 +86,6 @@ def test_the_commands_that_a_run_suggests_run_as_printed(
     isotune: Call, few_steps: list[str], sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ISOTUNE_DEVICE", "cpu")
-    monkeypatch.setattr(plugins, "_LOADED", {})  # those of other tests
     rows = [f"{text}\t{other}" for text, other in pairwise(sentences)]
     Path("my faq.tsv").write_text("\n".join(["title\tbody", *rows]))
     own = [flag for flag in few_steps if not flag.startswith(("--method", "--tasks", "--dev"))]

@@ -252,7 +252,6 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
     train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)  # else the seven STS tasks are scored
-    monkeypatch.setattr("isotune.training.run.plugin_words", list)  # other tests have loaded plugins
     result = train(dev="none", tasks=None)
     assert result.evaluation.verdict.word == "CAN'T TELL"
     assert (result.evaluation.selected_step, metrics(result.folder, "dev")) == (12, [])  # the last encoder is kept
