@@ -20,7 +20,6 @@ ENCODERS = (
     "The encoders between which the scores are to decide: the pairs are those on which the encoders differ most. With "
     "one encoder, the pairs are spread over its similarities. Unset: the bundled model."
 )
-
 BROWSER = "Show the pairs on a page, which answers to the same keys."
 HOST = (
     "Serve the page at this address of the machine, such as its address in your network, to score on a phone. Whoever "

@@ -9,9 +9,7 @@ from secrets import token_urlsafe
 from threading import Lock
 
 from isotune.errors import InputError
-from isotune.evaluation.labelling.session import Session
-
-LONGEST_SILENCE = 60  # seconds that a connection may be silent
+from isotune.evaluation.labelling.session import SCALE, Session
 
 
 def score_in_browser(session: Session, show: Callable[[str], object], host: str) -> None:
@@ -24,11 +22,13 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str)
         InputError: this machine has no such host; or another session writes into the file.
     """
     secret, lock = f"/{token_urlsafe(16)}/", Lock()
-    page = (files("isotune.evaluation.labelling") / "page.html").read_bytes()
+    meanings = (line.split(maxsplit=1) for line in SCALE.splitlines())
+    buttons = "\n".join(f'<button value="{score}"><kbd>{score}</kbd>{meaning}</button>' for score, meaning in meanings)
+    page = (files("isotune.evaluation.labelling") / "page.html").read_text("utf-8").replace("SCALE", buttons).encode()
     failed: list[Exception] = []
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = LONGEST_SILENCE
+        timeout = 60  # seconds that a connection may be silent
 
         def do_GET(self) -> None:
             if self.path == secret:

@@ -70,7 +70,7 @@ class Session:
         Raises:
             InputError: another session writes into the file.
         """
-        answer, saved = answer.strip().lower(), list(self.labels)
+        answer, saved = answer.strip().lower(), self.labels
         if answer == "q":
             self.end = "stopped"
             return ""
