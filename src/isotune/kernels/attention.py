@@ -47,11 +47,11 @@ def packed_attention(
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     dropout = dropout if attention_dropout is None else attention_dropout
-    # On a CPU, autocast would convert to float32 for the softmax, and back. The softmax sums in float32 anyway.
+    if not q.is_cpu:
+        return gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias).unsqueeze(0), None
+    # Autocast would convert to float32 for the softmax, and back. The softmax sums in float32 anyway.
     with torch.autocast("cpu", enabled=False):
-        if not q.is_cpu:
-            output = gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias)
-        elif can_mask(q, packed, dropout):
+        if can_mask(q, packed, dropout):
             output = masked_attention(q, k, v, packed, scaling, sliding_window, bias)
         else:
             arguments = (q, k, v, bias, packed, scaling, dropout, sliding_window, module.training)

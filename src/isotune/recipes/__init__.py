@@ -19,10 +19,11 @@ from isotune.registry import Registry
 ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
 PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}  # for two texts in the place of a sentence
-FINISHED = "a finished encoder: its folder has modules.json"
-UNFINISHED = "a language model that is no sentence encoder yet: its folder has no modules.json"
-MODEL_KINDS = {ENCODER_RECIPE: FINISHED, DEFAULT_RECIPE: UNFINISHED}  # what the models of each recipe are
-MODEL_KINDS |= {pairs: MODEL_KINDS[name] for name, pairs in PAIRS_RECIPES.items()}
+MODEL_KINDS = {
+    ENCODER_RECIPE: "a finished encoder: its folder has modules.json",
+    DEFAULT_RECIPE: "a language model that is no sentence encoder yet: its folder has no modules.json",
+}  # what the models of each of these recipes are, and of its recipe for pairs
+MODEL_KINDS |= {PAIRS_RECIPES[name]: kind for name, kind in MODEL_KINDS.items()}
 
 
 _FILES = toml_files(resources.files(__name__))
