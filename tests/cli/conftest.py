@@ -31,7 +31,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("ISOTUNE_DEVICE", "")  # so that what --device sets does not outlive the test
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
 
 
