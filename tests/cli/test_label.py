@@ -29,7 +29,7 @@ def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkey
     answer(monkeypatch, "3", "s", "0")
     assert isotune(*words, "--out", "new/pairs.tsv").out.splitlines()[-2:] == [
         "new/pairs.tsv: 2 scored pairs. Choose by them: "
-        "isotune train 'my notes.jsonl' --columns sentence=body --dev new/pairs.tsv",
+        f"isotune train 'my notes.jsonl' --columns sentence=body --model {tiny_model} --dev new/pairs.tsv",
         "Learn which cosines mean the same: isotune evaluate ENCODER --tasks new/pairs.tsv --calibrate",
     ]
     pairs = read_scored_pairs("new/pairs.tsv")
@@ -49,7 +49,8 @@ def test_the_end_compares_the_encoders_with_an_interval(
     monkeypatch.setattr(session, "FEWEST", 3)
     answer(monkeypatch, *"531024")
     out = isotune("label", "notes.txt", "--encoders", tiny_model, "kept", "--pairs", 6).out
-    assert "tied" in out  # both are one model
+    assert "These 6 scores can't tell which encoder is better" in out  # both are one model
+    assert f"--model {tiny_model} --dev pairs.tsv" in out
     assert out.endswith("isotune evaluate kept --tasks pairs.tsv --calibrate\n")
 
 

@@ -88,8 +88,15 @@ def label(
         comparison = compare_measured(measure(tasks, model, name) for name, model in both)
         tables = comparison_tables(comparison.evaluations)
         stdout_console().print("", *tables, difference_table(comparison), sep="\n")
+        if all(difference.tied for difference in comparison.differences):
+            shown = 50 * max(difference.high - difference.low for difference in comparison.differences)
+            print(
+                f"\nThese {len(labels)} scores can't tell which encoder is better: they show differences of about "
+                f"{shown:.0f} points or more. Four times as many show half of that: --pairs {4 * len(labels)}"
+            )
     named = ["--columns", *map("=".join, columns.items())] if columns else []
-    command = shlex.join(["isotune", "train", file, *named, "--dev", str(out)])
+    model = ["--model", encoders[0]] if encoders else []
+    command = shlex.join(["isotune", "train", file, *named, *model, "--dev", str(out)])
     print(f"\n{out}: {counted(len(labels), 'scored pair')}. Choose by them: {command}")
     kept, *_ = [encoder for encoder in reversed(encoders) if (Path(encoder) / MODULES).exists()] or ["ENCODER"]
     command = shlex.join(["isotune", "evaluate", kept, "--tasks", str(out), "--calibrate"])

@@ -20,7 +20,7 @@ SCALE = """\
 1  different, on the same topic
 0  nothing in common"""
 """The scale of the STS tasks (Agirre et al. 2012, section 4)."""
-KEYS = "0 to 5, s to skip, u to undo, q to stop: "
+KEYS = "0 to 5, s to skip, u to undo, q to stop; then Enter: "
 FEWEST, ASK_EVERY = 20, 10  # scores before the first question whether they are enough, and between two
 Enough = Callable[[Sequence[ScoredPair]], str]
 """Says why the scores are enough; empty if they are not."""
