@@ -20,7 +20,7 @@ from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS, Name
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, resolve
+from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, recipe_of_model, resolve
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
@@ -81,7 +81,8 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         several, leads = os.environ.get("WORLD_SIZE", "1") != "1", os.environ.get("RANK", "0") == "0"
         if several and out is None:
             raise InputError("a run of several processes needs --out: the folder that all of them know")
-        out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
+        name = Path(recipe or method or recipe_of_model(options.get("model"), pairs)).stem
+        out = out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
         if dry_run:
             import tomli_w
 
