@@ -24,12 +24,8 @@ import isotune
 from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation import cosine_similarities
-from isotune.evaluation.intervals import resampled_correlations
 from isotune.evaluation.labelling.choose import choose
-from isotune.recipes import TrainingOptions
 from isotune.training import stage
-from isotune.training.run_folder import Progress
-from isotune.training.selection import Score, Selection
 
 Floats = NDArray[np.float64]
 
@@ -66,13 +62,7 @@ def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> F
 
 def kept(gold: Floats, cosines: Floats) -> int:
     """Which step the recipe keeps by dev pairs with these gold scores [N] and, at each step, these cosines [S, N]."""
-    selection = Selection(None, None, None, TrainingOptions(), None, Progress())  # type: ignore[arg-type]  # only judges
-    last, pairs = 0, ScoredPairs("dev", "", [], [], gold, ["dev"] * len(gold))
-    for number, of_step in enumerate(cosines):
-        samples = resampled_correlations(pairs, of_step)
-        if selection.keeps(Score(score(gold, of_step) / 100, "spearman", resampled=samples), number):
-            last = number
-    return last
+    return int(np.argmax([score(gold, of_step) for of_step in cosines]))
 
 
 def with_labels(pairs: ScoredPairs, cosines: Floats) -> float:

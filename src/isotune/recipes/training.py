@@ -127,9 +127,8 @@ class TrainingOptions(BaseModel):
 
     most_forgotten: NotNegative | None = None
     """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A greater loss ends the
-    stage, and its step doesn't count. Without dev pairs the step of the last evaluation before that loss is kept. With
-    dev pairs, the last step is kept that is better than the start and within one standard error of the best, or else
-    the start. Unset: general pairs are not looked at."""
+    stage, and its step doesn't count. Without dev pairs the step of the last evaluation before that loss is kept.
+    Unset: general pairs are not looked at."""
 
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.

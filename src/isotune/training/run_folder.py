@@ -70,7 +70,6 @@ class Progress:
     # What the evaluations of the current stage have shown; `Selection` writes it.
     first_score: float | None = None  # the score of the first encoder that may be kept, mostly the start
     best_score: float | None = None  # None before the stage's first evaluation, or where the last step is kept
-    best_resampled: list[float] | None = None  # the best score on samples of the dev pairs, if it is asked for
     last_score: float | None = None  # the score at the last evaluation
     stale: int = 0  # the number of evaluations that count against patience
     start_general: float | None = None  # the score on general pairs at step 0 of the stage, if it is asked for

@@ -4,8 +4,7 @@ At every evaluation the encoder gets a score, and the weights of the step to kee
 is that of labelled dev rows, on which the method predicts (`score_rows`), or else of the dev data, scored pairs or a
 retrieval (`score_task`). Without either of them the last step is kept. A stage may also bound what the encoder forgets
 (`most_forgotten`): the first evaluation at which too much is lost on general pairs ends the stage, and its weights are
-not kept. In such a stage more steps are mostly better, and dev data are few. So the last step is kept that scores
-higher than the start and is below the best step by at most the standard error of their difference.
+not kept.
 
 Contrastive learning should spread the vectors: their mean cosine falls and their effective rank rises. The opposite is
 a collapse, which the loss alone can hide. So a fixed sample of training sentences is encoded at every evaluation.
@@ -28,11 +27,10 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError, UselessVectors, counted
-from isotune.evaluation import DevTask, TaskResult, load_dev, resampled
+from isotune.evaluation import DevTask, TaskResult, load_dev
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.tasks import GENERAL_PAIRS
-from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
@@ -54,7 +52,6 @@ class Score(NamedTuple):
     value: float  # higher is better
     name: str  # the metric
     parts: Mapping[str, float] = {}  # the values whose mean is `value`, where it is a mean
-    resampled: Floats | None = None  # [R] the score on samples of the rows, which are the same for every encoder
 
 
 Scorer = Callable[[Encoder], Score]
@@ -71,13 +68,7 @@ def choose_scorer(
     if dev_rows:
         return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers, chunk_size=options.chunk_size)
     if dev is not None:
-        return partial(
-            score_task,
-            task=dev,
-            workers=workers,
-            layers=options.as_released.dev_layers,
-            resamples=options.most_forgotten is not None,
-        )
+        return partial(score_task, task=dev, workers=workers, layers=options.as_released.dev_layers)
     return None
 
 
@@ -88,31 +79,23 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     return partial(score_task, task=load_dev(GENERAL_PAIRS), workers=workers)
 
 
-def score_task(
-    encoder: Encoder,
-    task: DevTask,
-    workers: Workers,
-    layers: Sequence[int] | None = None,
-    resamples: bool = False,
-) -> Score:
-    """Scores by the task's first measure, with other `layers` if given; `resamples` scores samples too.
+def score_task(encoder: Encoder, task: DevTask, workers: Workers, layers: Sequence[int] | None = None) -> Score:
+    """Scores by the task's first measure, with other `layers` if given.
 
     The first process encodes, so that all processes decide by the same score.
     """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
 
-    def scored() -> tuple[TaskResult, Floats] | InputError:
+    def scored() -> TaskResult | InputError:
         try:
-            return task.score(encoder.reading(pooling, encoder.heads))
+            return task.score(encoder.reading(pooling, encoder.heads))[0]
         except InputError as error:
             return error  # which all processes raise
 
-    outcome = workers.by_leader(scored)
-    if isinstance(outcome, InputError):
-        raise outcome
-    result, values = outcome
-    samples = resampled(task, values)[task.name] if resamples else None
-    return Score(result.scores("all", "spearman")[task.name], task.measure, resampled=samples)
+    result = workers.by_leader(scored)
+    if isinstance(result, InputError):
+        raise result
+    return Score(result.scores("all", "spearman")[task.name], task.measure)
 
 
 def score_rows(
@@ -162,7 +145,7 @@ class Selection:
         counts = bool(progress.step) or not self.options.as_released.whole_epochs
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
-        keep = not forgotten and (result is None or not counts or self.keeps(result, progress.step))
+        keep = not forgotten and (result is None or not counts or self._keeps(result.value, progress.step))
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""
@@ -200,9 +183,9 @@ class Selection:
             self.progress.start_general = score
         return 100 * (self.progress.start_general - score)
 
-    def keeps(self, score: Score, step: int) -> bool:
+    def _keeps(self, value: float, step: int) -> bool:
         """Whether to keep an encoder with this score. Updates the best score, and the count for patience."""
-        value, progress = score.value, self.progress
+        progress = self.progress
         if progress.first_score is None:
             progress.first_score = value
         best = progress.best_score is None or value > progress.best_score
@@ -213,9 +196,8 @@ class Selection:
             progress.stale = 0 if best else progress.stale + 1
         if best:
             progress.best_score = value
-            progress.best_resampled = None if score.resampled is None else score.resampled.tolist()
         progress.last_score = value if step else None
-        return best or _within_one_error(score, progress)
+        return best
 
 
 def _collapse(space: Mapping[str, float], start: Mapping[str, float]) -> str:
@@ -225,15 +207,6 @@ def _collapse(space: Mapping[str, float], start: Mapping[str, float]) -> str:
     if space["mean_cosine"] > max(0.95, start["mean_cosine"] + 0.01):
         return f"mean cosine rose from {start['mean_cosine']:.2f} to {space['mean_cosine']:.2f}"
     return ""
-
-
-def _within_one_error(score: Score, progress: Progress) -> bool:
-    """Whether a score is above the first one, and below the best by at most the standard error of their difference."""
-    first, best, of_best = progress.first_score, progress.best_score, progress.best_resampled
-    if first is None or best is None or of_best is None or score.resampled is None:
-        return False
-    error = np.std(np.subtract(of_best, score.resampled))
-    return bool(score.value > first and best - score.value <= error)
 
 
 @fast_float32()
