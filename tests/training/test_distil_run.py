@@ -1,8 +1,11 @@
 """Distillation: what the teachers make of a corpus, and the plain encoder that a run ends with."""
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
@@ -11,6 +14,8 @@ from isotune.data.rows import Sentence
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
+from isotune.training import run_folder
 from isotune.training.feed import Corpus
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
 
@@ -30,6 +35,18 @@ def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(tiny_mode
         expected.append(cosine_similarity(vectors[:, None], vectors, dim=-1))
     cosines = cosine_similarity(targets[:, None], targets, dim=-1)
     torch.testing.assert_close(cosines, torch.stack(expected).mean(0), rtol=0, atol=1e-5)
+
+
+def test_a_disk_is_refused_that_cannot_hold_two_checkpoints_with_the_teacher(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = [{"method": "sif"}, {"method": "distil"}]
+    run = train("kept", stages=stages, layers=[0, -1], dev="none", batch_size=30, steps=4, keep_checkpoints=True)
+    files = [path.stat().st_size for path in run.folder.glob("*.safetensors")]
+    assert len(files) == 2  # the checkpoint and the kept weights; while the next ones are written, there are four
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.8 * sum(files)))
+    with pytest.raises(InputError, match="the run needs up to"):
+        run_folder.check_space(tmp_path, run.encoder)
 
 
 def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before(train: Train) -> None:

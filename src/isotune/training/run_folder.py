@@ -147,11 +147,12 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
 def check_space(folder: Path, encoder: nn.Module) -> str:
     """Says how much of the disk a run needs; raises InputError if the disk has less.
 
-    The last checkpoint, of weights and AdamW's two averages, and the kept weights stay until the next ones are whole.
+    The last checkpoint, of weights, AdamW's two averages and perhaps a fixed copy of the weights, and the kept weights
+    stay until the next ones are whole.
     """
     size = sum(tensor.nbytes for tensor in encoder.state_dict().values())
     left = sum(path.stat().st_size for path in folder.glob("*.safetensors"))  # of the process that is resumed
-    most, free = 8 * size / 1e6, (shutil.disk_usage(folder).free + left) / 1e6
+    most, free = 10 * size / 1e6, (shutil.disk_usage(folder).free + left) / 1e6
     if free < most:
         raise InputError(
             f"{folder}: the run needs up to {most:,.0f} MB here, and the disk has {free:,.0f} MB; free some space, or "
