@@ -120,8 +120,8 @@ class Recipe(BaseModel):
     dev: str = "stsb-open:dev"
     """Which step is kept: the one that scores highest on these scored pairs (a named dataset or a file), in this
     retrieval, such as retrieval:faq.tsv, or in this classification, such as classification:reviews.csv,text,stars (a
-    file and its columns). With most_forgotten another rule holds, which its help tells. With none, the last step is
-    kept."""
+    file and its columns). With none, the last step is kept, or with most_forgotten the last that loses no more than
+    that."""
 
     tasks: tuple[str, ...] = ()
     """The tasks on which the start and the result are evaluated: names, files of scored pairs, retrieval:DATA or
