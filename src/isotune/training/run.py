@@ -417,7 +417,7 @@ class _Run:
         named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in texts if column), "")
         if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
-            self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
+            self.recorder.say("which encoder is better for this text? Pairs that you score can tell:")
             self.recorder.say(f"  isotune label {shlex.quote(data[0])}{named} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
