@@ -91,8 +91,8 @@ def label(
         if all(difference.tied for difference in comparison.differences):
             shown = 50 * max(difference.high - difference.low for difference in comparison.differences)
             print(
-                f"\nThese {len(labels)} scores can't tell which encoder is better: they show differences of about "
-                f"{shown:.0f} points or more. Four times as many show half of that: --pairs {4 * len(labels)}"
+                f"\nThese {len(labels)} scores can't tell which encoder is better: they show differences of more than "
+                f"{shown:.0f} points. Four times as many show half of that; --pairs chooses more"
             )
     named = ["--columns", *map("=".join, columns.items())] if columns else []
     model = ["--model", encoders[0]] if encoders else []

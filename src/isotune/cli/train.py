@@ -35,7 +35,7 @@ GROUPS = {  # where training options, and some of RUN, stand; all others stand i
 RECIPE_FLAGS = RUN_OPTIONS[1:]  # options that are fields of the recipe itself, but for the text
 
 TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
-OUT = "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: runs/METHOD-DATE-TIME."
+OUT = "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: runs/RECIPE-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
     f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), {DEFAULT_RECIPE} for any other "
