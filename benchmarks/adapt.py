@@ -3,9 +3,9 @@
     ISOTUNE_DATA=... python benchmarks/adapt.py ENCODER OUT [--seeds 0 1 2] [--domains sick quora]
 
 trains in OUT, and prints for each domain the change of Spearman x 100 on its scored pairs, mean over the seeds. Without
-labels the recipe keeps the last step that loses nothing on general pairs. With labels, 50 pairs of a random half are the
-dev pairs, picked as `isotune label` picks them; the change is on the other half, mean over 20 draws. The last column is
-of the best step within the limit, chosen with all scores. The same command goes on where it was stopped.
+labels the recipe keeps the last step that loses nothing on general pairs. With labels, 50 pairs of a random half are
+the dev pairs, picked as `isotune label` picks them; the change is on the other half, mean over 20 draws. The last
+column is of the best step within the limit, chosen with all scores. The same command goes on where it was stopped.
 """
 
 import argparse
