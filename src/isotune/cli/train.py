@@ -76,13 +76,13 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     ) -> int:
         from isotune.training import train as train_encoder
 
-        if resume and out is None:
-            raise InputError("--resume needs --out: the folder of the run to resume")
-        several, leads = os.environ.get("WORLD_SIZE", "1") != "1", os.environ.get("RANK", "0") == "0"
-        if several and out is None:
-            raise InputError("a run of several processes needs --out: the folder that all of them know")
-        name = Path(recipe or method or recipe_of_model(options.get("model"), pairs)).stem
-        out = out or Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+        if out is None:
+            if resume:
+                raise InputError("--resume needs --out: the folder of the run to resume")
+            if os.environ.get("WORLD_SIZE", "1") != "1":
+                raise InputError("a run of several processes needs --out: the folder that all of them know")
+            name = Path(recipe or method or recipe_of_model(options.get("model"), pairs)).stem
+            out = Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
         if dry_run:
             import tomli_w
 
@@ -93,7 +93,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
         result = train_encoder(text, out=out, recipe=recipe, method=method, pairs=pairs, **options)
-        if leads and result.report:
+        if os.environ.get("RANK", "0") == "0" and result.report:
             print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
