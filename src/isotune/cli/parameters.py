@@ -21,11 +21,12 @@ PRECISION = Parameter(
     "slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, usually "
     "float32.",
 )
-PROCESSES = Parameter(
+ENGINE = Parameter(
     group="Runs",
-    help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4.",
+    help="Make runs at the same time, on the Ray cluster at RAY_ADDRESS, whose machines share the folders, or by Ray "
+    "on this machine: one for each GPU, or for each core. Unset: one run after another, with all threads or the GPU.",
 )
-THREADS = Parameter(group="Runs", help="CPU threads per process. Unset: the processes share the cores equally.")
+THREADS = Parameter(group="Runs", help="With --engine ray: the CPU threads of a run. Unset: 1.")
 SOURCES = "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for standard input"
 FILES = Parameter(help=f"The rows: {SOURCES}.", required=True)
 ID = Parameter(

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import LIST_JSON, PROCESSES, STAND_INS, THREADS, for_the_list, key_values
+from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_the_list, key_values, within
 
 NAME = "The table or figure, such as consert/table4; with --all, the paper. Without a name, all are listed."
 EVERY = (
@@ -44,8 +44,8 @@ def reproduce(
     stand_ins: Annotated[bool, STAND_INS] = False,
     every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,
     fetch: Annotated[bool, Parameter(help=FETCH)] = False,
-    processes: Annotated[int | None, PROCESSES] = None,
-    threads: Annotated[int | None, THREADS] = None,
+    engine: Annotated[Literal["ray"] | None, ENGINE] = None,
+    threads: Annotated[int | None, THREADS, within(1, 1000)] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
     """The result shows the measured scores beside the published ones. The list shows how many runs and which models
@@ -64,7 +64,7 @@ def reproduce(
     from isotune.lab.studies.page import write_paper_page
     from isotune.lab.studies.run_study import run_study
 
-    running: dict[str, Any] = {"stand_ins": stand_ins, "processes": processes, "threads": threads}
+    running: dict[str, Any] = {"stand_ins": stand_ins, "on_ray": engine == "ray", "threads": threads}
     failed, end = 0, monotonic() + 60 * budget
     for study in names:
         minutes = max(0.0, end - monotonic()) / 60

@@ -5,13 +5,12 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import LIST_JSON, PROCESSES, STAND_INS, THREADS, for_the_list
+from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_the_list, within
 
 NAME = "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these are listed."
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
 RUNS = "The folder for the runs. Several studies can share it. Unset: runs in the study's folder."
 MODEL = "Use this model instead of every model of the study: a folder, a name on the Hugging Face hub, or bert-tiny."
-ENGINE = "Make the runs on the Ray cluster at RAY_ADDRESS, whose machines share the folders, or by Ray on this machine."
 SEEDS = "Use these seeds instead of the study's."
 
 
@@ -24,9 +23,8 @@ def study(
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
     seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
     stand_ins: Annotated[bool, STAND_INS] = False,
-    processes: Annotated[int | None, PROCESSES] = None,
-    threads: Annotated[int | None, THREADS] = None,
-    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Runs")] = None,
+    engine: Annotated[Literal["ray"] | None, ENGINE] = None,
+    threads: Annotated[int | None, THREADS, within(1, 1000)] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
     """The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give
@@ -39,8 +37,8 @@ def study(
     from isotune.lab.studies.run_study import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
-    running: dict[str, Any] = {"processes": processes, "threads": threads, "on_ray": engine == "ray"}
-    outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, stand_ins=stand_ins, **running)
+    running: dict[str, Any] = {"stand_ins": stand_ins, "on_ray": engine == "ray", "threads": threads}
+    outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, **running)
     print(outcome.page)
     return int(outcome.failed > 0)
 

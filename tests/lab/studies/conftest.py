@@ -1,4 +1,4 @@
-"""A small study of the tiny model, and a stand-in for worker processes."""
+"""A small study of the tiny model."""
 
 from __future__ import annotations
 
@@ -9,44 +9,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-from isotune.errors import InputError
 from isotune.lab.studies import run_study
-from isotune.lab.studies.job import Job, make
-
-
-class InThisProcess:
-    """Makes runs as `Processes` does, but in this process.
-
-    Attributes:
-        made: the keys of the runs that it was asked to make.
-    """
-
-    count = threads = 1
-    made: list[str]
-
-    def __init__(self, *_: object) -> None:
-        self.started: list[Job] = []
-
-    def __enter__(self) -> InThisProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    @property
-    def may_start(self) -> bool:
-        return not self.started
-
-    def start(self, job: Job) -> None:
-        self.started.append(job)
-
-    def wait(self) -> tuple[Job, str]:
-        job = self.started.pop()
-        self.made.append(job.folder.name)
-        try:
-            make(job)
-        except InputError as error:
-            return job, str(error)
-        return job, ""
+from isotune.lab.studies.job import Job, make_here
 
 
 def empty_report(folder: Path) -> Path:
@@ -58,12 +22,16 @@ def empty_report(folder: Path) -> Path:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch, pairs: Path) -> list[str]:
-    """The keys of the runs that studies make from now on, in this process, on little data and without figures."""
+    """The keys of the runs that studies make from now on, on little data and without figures."""
     keys: list[str] = []
+
+    def kept(job: Job) -> str:
+        keys.append(job.folder.name)
+        return make_here(job)
+
     monkeypatch.setattr(run_study, "QUICK_TASKS", (str(pairs),))
     monkeypatch.setattr("isotune.training.run.write_report", empty_report)
-    monkeypatch.setattr(InThisProcess, "made", keys, raising=False)
-    monkeypatch.setattr(run_study, "Processes", InThisProcess)
+    monkeypatch.setattr(run_study, "make_here", kept)
     return keys
 
 

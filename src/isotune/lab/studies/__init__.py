@@ -4,7 +4,7 @@
 |---|---|
 | what a study file may say | `study.py` |
 | the runs of a study, what they need, and the key of each | `plan.py`, `run_key.py` |
-| one run, made by a process | `job.py` |
+| one run, here or on Ray | `job.py` |
 | the lines of its table | `lines.py`, `wording.py` |
 | which differences are real | `comparison.py` |
 | figures, results on disk and page | `figures.py`, `page.py` |

@@ -10,6 +10,7 @@ import platform
 import time
 from collections import UserDict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 
 from isotune.data import DATASETS, Sentence, is_stand_in, read
@@ -32,14 +34,13 @@ from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, Processes, RayRuns, load_untrained
+from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, RayRuns, load_untrained, make_here
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
 from isotune.lab.studies.run_key import run_keys
 from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
-from isotune.plugins import loaded_plugins
 from isotune.training import PREDICTIONS
 
 QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
@@ -63,9 +64,8 @@ def run_study(
     options: Mapping[str, Any] | None = None,
     minutes: float = inf,
     stand_ins: bool = False,
-    processes: int | None = None,
-    threads: int | None = None,
     on_ray: bool = False,
+    threads: int | None = None,
     quiet: bool = False,
 ) -> StudyOutcome:
     """Makes the runs of a study that are not there yet, and its page, which says what is not as in the study's file.
@@ -79,18 +79,16 @@ def run_study(
         options: replace the options of the recipes and of the study's arms.
         minutes: no run begins after this time.
         stand_ins: use data that stand in for published data where these are only on the hub.
-        processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
-        threads: threads of each process; an equal share of the cores if None.
-        on_ray: make the runs on the Ray cluster at RAY_ADDRESS, or on Ray of this machine. A run then has one thread
-            if `threads` is None, and without `processes` there are as many runs as processors or GPUs for them.
+        on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this machine: one for each
+            GPU, or without GPUs as many as have their threads. Else this process makes one run after another.
+        threads: of each run on Ray; 1 if None.
         quiet: print nothing on standard error.
 
     Raises:
         InputError: the study, an option, a folder or a number is invalid. Errors in a single run are in the table.
     """
-    for option, count in {"processes": processes, "threads": threads}.items():
-        if count is not None and count < 1:
-            raise InputError(f"{option} {count}: at least 1 is needed")
+    if threads and not on_ray:
+        raise InputError("threads is for runs on Ray; OMP_NUM_THREADS says how many threads this process has")
     published, out = read_study(name), Path(out)
     study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
     notes = (*departures(study, published, model, options or {}), study.note)
@@ -101,8 +99,8 @@ def run_study(
             make_folder(path)
     console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False)
     all_runs = StudyRuns(study, folder, model, console)
-    with (RayRuns if on_ray else Processes)(processes, threads) as running:
-        all_runs.make(running, minutes)
+    with RayRuns(threads or 1) if on_ray else nullcontext() as tasks:
+        all_runs.make(tasks, minutes)
     made = all_runs.made()
     sources = dict.fromkeys(source for run in all_runs.planned for source in run.inputs.data)
     Results(
@@ -120,8 +118,8 @@ def run_study(
             "platform": platform.platform(),
             "gpu": gpu_name(),
             "cores": os.cpu_count() or 1,
-            "processes": running.count,
-            "threads of each": running.threads,
+            "processes": tasks.count if tasks else 1,
+            "threads of each": tasks.threads if tasks else torch.get_num_threads(),
             "made": time.strftime("%Y-%m-%d %H:%M"),
         },
     ).write(out)
@@ -165,13 +163,15 @@ class StudyRuns:
                 pairs=study.pairs,
                 classifier_seed=run.classifier_seed,
                 keep=key in kept,
-                plugins=tuple(Path(plugin.path).resolve() for plugin in loaded_plugins()),
             )
             for run, key in keys.items()
         }
 
-    def make(self, processes: Processes | RayRuns, minutes: float = inf) -> None:
-        """Makes the runs that are not done, those of the first seed and cell first; after `minutes`, none begins."""
+    def make(self, tasks: RayRuns | None = None, minutes: float = inf) -> None:
+        """Makes the runs that are not done, those of the first seed and cell first; after `minutes`, none begins.
+
+        Without `tasks`, this process makes them.
+        """
         first: dict[Path, PlannedRun] = {}  # of the runs of each key
         for run in sorted(self.jobs, key=attrgetter("turn")):
             first.setdefault(self.jobs[run].folder, run)
@@ -180,20 +180,21 @@ class StudyRuns:
         for job in (self.jobs[run] for run in waiting):
             if job.is_damaged:
                 self._say(f"{job.folder}: a file in it is damaged; the run is made again")
-        begun, making = monotonic(), 0
-        while waiting or making:
+        begun = monotonic()
+        while waiting or (tasks and tasks.running):
             failed = next((run for run in waiting if run.start in self.problems), None)
             ready = next((run for run in waiting if not run.start or self.jobs[run.start].is_done), None)
             if failed and failed.start:
                 waiting.remove(failed)
                 self._ended(failed, f"{failed.start.title} failed, from which it starts")
-            elif ready and processes.may_start and monotonic() < begun + 60 * minutes:
+            elif ready and (not tasks or tasks.may_start) and monotonic() < begun + 60 * minutes:
                 waiting.remove(ready)
-                making += 1
-                processes.start(self.jobs[ready])
-            elif making:
-                job, problem = processes.wait()
-                making -= 1
+                if tasks:
+                    tasks.start(self.jobs[ready])
+                else:
+                    self._ended(ready, make_here(self.jobs[ready]))
+            elif tasks and tasks.running:
+                job, problem = tasks.wait()
                 self._ended(first[job.folder], problem)
             else:
                 self._say(f"the time is over ({minutes:g} min); {counted(len(waiting), 'run')} not made yet")
