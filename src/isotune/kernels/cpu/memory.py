@@ -1,10 +1,12 @@
-"""The memory of the process, and its settings for packed batches, which a program asks for by `tune_process`.
+"""The memory and threads of the process: settings for packed batches, which a program asks for by `tune_process`.
 
 - oneDNN, and torch's interface to it, each keep up to 1,024 prepared products, one for each shape. Packed batches have
   new shapes all the time, so the prepared products pile up between freed blocks of memory, which are then often too
   small for the next batch: the process grows.
 - glibc returns large freed blocks to the system at once. The next operation gets them back cleared, page by page, which
   takes up to a tenth of the time.
+- A thread of torch that has done its part of an operation waits for the others, awake, for up to a millisecond. Where
+  other processes are busy, it takes from them, and from the thread it waits for, the time of a processor.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ from pathlib import Path
 PREPARED = 128
 PREPARED_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
+# The rounds for which a thread waits awake; libgomp's own number is 300,000. With 300 a quiet machine is slower
+# (docs/performance.md, "Beside busy processes").
+SPINS = 1000
+WAITING_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+
 # glibc's options by their numbers in malloc.h, with their values in bytes.
 MALLOC_OPTIONS = {
     -1: 2**31 - 1,  # M_TRIM_THRESHOLD: return the free end of the heap only if it is larger than this, the maximum
@@ -32,15 +39,17 @@ MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_TH
 
 
 def tune_process() -> None:
-    """Sets up this process for speed on a CPU: it keeps freed memory, and fewer prepared matrix products.
+    """Sets up this process for a CPU: it keeps freed memory and fewer prepared products, and lets others compute.
 
-    Call it once, before torch multiplies its first matrices. The `isotune` command calls it, and a Python program may;
+    Call it once, before torch is imported. The `isotune` command calls it, and a Python program may;
     nothing else in isotune changes settings of the whole process. Results are the same without it. Encoding becomes
     1.00 to 1.15 times as fast, a training step 0.99 to 1.08 times; and memory stays within bounds over a long run
     (docs/performance.md). Environment variables that set the same override it.
     """
     for variable in PREPARED_VARIABLES:
         os.environ.setdefault(variable, str(PREPARED))
+    if os.environ.keys().isdisjoint(WAITING_VARIABLES):
+        os.environ[WAITING_VARIABLES[0]] = str(SPINS)
     if (mallopt := _c_function("mallopt")) and os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         for option, value in MALLOC_OPTIONS.items():
             mallopt(option, value)
