@@ -13,8 +13,8 @@ from isotune.kernels import Precision
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
-    "sentences too. Or a folder (a name without a suffix, or such as s3://bucket/vectors), for a file of vectors for "
-    "each file."
+    "sentences too, and of a single file all columns. Or a folder (a name without a suffix, or such as "
+    "s3://bucket/vectors), for a file of vectors for each file."
 )
 SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
 ENGINE = "Have a Ray cluster make the files of a folder, and count all rows at the end. OUT.lance gets a table too."
@@ -101,21 +101,26 @@ def _encode_to_file(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import written
-    from isotune.use.bulk.vector_file import SUFFIXES, write_vectors
+    from isotune.use.bulk.vector_file import SUFFIXES, encode_file, write_vectors
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
+    keeps = out.suffix == ".parquet" and len(files) == 1 and Path(files[0]).is_file()  # all columns of the file
     schema = pa.schema({"sentence": pa.string()})
     nothing = pa.Table.from_batches([], schema)  # pyarrow imports pandas to make a table of arrays
-    with written(out, new=True) as path, path.open("wb") as target:
-        rows = read(files, Sentence, columns)
+    with written(out, new=True) as path, progress(None) as advance:
+        rows = iter(()) if keeps else read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()
-        with progress(None) as advance:
+        if keeps:
+            options: dict[str, Any] = {"columns": columns or {}, "normalize": normalize, "advance": advance}
+            count = encode_file(model, Path(files[0]), path, suffix=out.suffix, **options)
+        else:
             parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
             # A .npy file has no sentences.
             keep = out.suffix == ".parquet"
             tables = ((pa.table([part], schema=schema) if keep else nothing, vectors) for part, vectors in parts)
-            count = write_vectors(target, out.suffix, schema, model.dimension, tables)
+            with path.open("wb") as target:
+                count = write_vectors(target, out.suffix, schema, model.dimension, tables)
         rate = count / (time.perf_counter() - start)
     print(f"{out}: {counted(count, 'vector')} of {model.dimension} features, {rate:,.0f} a second")
