@@ -45,6 +45,8 @@ def label(
     import webbrowser
     from threading import Thread
 
+    from rich.console import Console
+
     from isotune.bundled import BUNDLED_MODEL
     from isotune.cli.tables import stdout_console
     from isotune.data import ScoredPair, Sentence, read
@@ -62,8 +64,9 @@ def label(
     rows = read(file, Sentence, columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
-    loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
-    chosen = choose_pairs(sentences, loaded, pairs)
+    with Console(stderr=True).status("choosing the pairs"):
+        loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
+        chosen = choose_pairs(sentences, loaded, pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
 
