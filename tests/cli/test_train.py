@@ -91,7 +91,7 @@ def test_the_commands_that_a_run_suggests_run_as_printed(
     own = [flag for flag in few_steps if not flag.startswith(("--method", "--tasks", "--dev"))]
     err = isotune("train", "my faq.tsv", "--pairs", "title", "body", "--out", "my run", "--dev=none", *own).err
     commands = [shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  isotune ")]
-    assert [words[0] for words in commands] == ["label", "evaluate", "serve", "index", "search"]
+    assert [words[0] for words in commands] == ["label", "evaluate", "index", "search", "serve"]
     answers = (str(number % 6) for number in range(5))
     monkeypatch.setattr(builtins, "input", lambda prompt: next(answers, "q"))
     monkeypatch.setattr("isotune.use.serve.server.serve", lambda *_: None)

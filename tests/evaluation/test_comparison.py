@@ -14,7 +14,7 @@ from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
-from isotune.evaluation.results import TRAINED_ON, DevGain
+from isotune.evaluation.results import TRAINED_ON, WORDS, DevGain
 
 
 class Noisy:
@@ -129,11 +129,13 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
     assert (run.verdict.word, run.verdict.why) == (word, why)
     assert RunEvaluation.model_validate_json(run.model_dump_json()) == run
     assert json.loads(run.model_dump_json())["verdict"] == {"word": word, "why": why}
-    line = f"{word}{' the start' if word == 'KEEP' else ''}: {why}"
-    assert run.decision.startswith(line)
+    assert run.decision.startswith(f"{WORDS[word]}: {why}")
+    assert ("start untrained" in run.decision) == (
+        "labels" in changes and "own" not in changes and "step" not in changes
+    )
     if run.selected_step and "ends" in changes:
         both = [100 * encoder.scores()["stsb-open"] for encoder in (start, kept)]
-        assert run.decision.endswith(f"stsb-open {both[0]:.2f} -> {both[1]:.2f} ({difference.words})")
+        assert run.decision.endswith(f"stsb-open {both[0]:.2f} -> {both[1]:.2f} (95 % interval {difference.words})")
 
 
 @pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])

@@ -48,7 +48,13 @@ def set_evaluation(
 @pytest.mark.parametrize(
     ("after", "low", "high", "own", "words"),
     [
-        (0.50, 0.02, 0.18, True, "Use the new encoder: the gain is more than chance. stsb 40.00 -&gt; 50.00 (+2"),
+        (
+            0.50,
+            0.02,
+            0.18,
+            True,
+            "Use the new encoder: the gain is more than chance. stsb 40.00 -&gt; 50.00 (95 % interval +2",
+        ),
         (0.41, -0.02, 0.04, True, "leave open which encoder is better: the change may be chance. stsb 40.00 -&gt; 41"),
         (0.30, -0.18, -0.02, False, "Keep what you had: it is worse by more than chance on stsb. stsb 40.00 -&gt; 30"),
     ],
@@ -88,7 +94,8 @@ def test_a_finished_run(finished: Page) -> None:
         "Load the encoder",
     ]
     assert finished.verdict == (
-        "Use the new encoder: the gain is more than chance. sts 40.86 -&gt; 51.29 (+9.00 to +12.00, better). "
+        "Use the new encoder: the gain is more than chance. sts 40.86 -&gt; 51.29 (95 % interval +9.00 to +12.00, "
+        "better). "
         "Kept: step 150 of 300."
     )
     for text in (
@@ -152,7 +159,8 @@ def test_every_stage_is_shown(run: Path) -> None:
     assert "2 multitask 300 to 400 mean 30.00 → 67.50 sentiment 20.00 → 45.00 similarity 40.00 → 90.00" in page.text
     assert "cross_entropy 1.5 → 1" in page.text
     assert page.verdict == (
-        "Use the new encoder: the labelled dev rows are predicted better. labelled dev rows 30.00 -&gt; 67.50. "
+        "Use the new encoder: the labelled dev rows are predicted better. labelled dev rows, by layers that "
+        "start untrained, 30.00 -&gt; 67.50. "
         "Kept: step 400 of 400."
     )
 

@@ -6,6 +6,7 @@ given in the three aggregations that the literature uses: they differ by several
 its numbers, which studies and reports read.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias, get_args
@@ -318,15 +319,17 @@ class RunEvaluation(Result):
     def changes(self) -> list[str]:
         """The scores x 100 before and after, with the interval of each change; first those that chose the step."""
         before, after = self.before.scores(), self.after.scores()
-        changes = [
-            f"{_change(each.score, before[each.score], after[each.score])} ({each.words})" for each in self._judged
-        ]
+        measures = {task.name: MEASURED.get(task.kind, "") for task in self.after.tasks}
+        changes = []
+        for each in self._judged:
+            name = re.sub(r"[^:,]*/", "", each.score) + measures.get(each.score, "")  # without the folders of a file
+            changes.append(f"{_change(name, before[each.score], after[each.score])} (95 % interval {each.words})")
         if self.dev:
             name = f"dev data ({self.dev.name}), which chose the step,"
-            ends = f"({100 * self.dev.low:+.2f} to {100 * self.dev.high:+.2f})"
+            ends = f"(95 % interval {100 * self.dev.low:+.2f} to {100 * self.dev.high:+.2f})"
             changes.insert(0, f"{_change(name, self.dev.before, self.dev.after)} {ends}")
-        if self.labels:
-            changes.insert(0, _change("labelled dev rows", *self.labels))
+        if self.labels and not self.own_tasks:
+            changes.insert(0, _change("labelled dev rows, by layers that start untrained,", *self.labels))
         return changes
 
     @property
@@ -341,4 +344,6 @@ def _change(name: str, before: float, after: float) -> str:
 
 UNJUDGED = "nobody has scored pairs of this text"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
-WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}  # the verdicts as the log says them
+# The verdicts as the log says them.
+WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
+MEASURED = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}  # what scores of these kinds of task are

@@ -258,6 +258,11 @@ class _Run:
         methods += self._try_stages(corpora, deepcopy(encoder))
         reshaped = any(each.adds.reshapes for each in methods)
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
+        if not by_rows:
+            bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
+            last = "step, not the best," if bound is None else f"step that loses at most {bound:g} on general pairs"
+            last = "" if self.recipe.dev_task else f"; the last {last} is kept"
+            self.recorder.say(f"dev data: {self.recipe.dev}{last}")
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
         scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled, reshaped)
         of_start = partial(measurements, self.model, self.recipe.encoder, scored_on)
@@ -293,10 +298,6 @@ class _Run:
         bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
-        bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
-        kept = "step, not the best," if bound is None else f"step that loses at most {bound:g} on general pairs"
-        last = "" if self.recipe.dev_task else f"; the last {kept} is kept"
-        self.recorder.say(f"dev data: {self.recipe.dev}{last}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
         self.recorder.say(f"precision: {', '.join(precisions)}")
         if "bfloat16" in precisions and (warning := warn_of_bfloat16(default_device())):
@@ -407,7 +408,11 @@ class _Run:
 
     def _say_what_next(self, kept: Path, comparison: RunEvaluation) -> None:
         device = [f"--device={os.environ[DEVICE]}"] if os.environ.get(DEVICE) else []
-        encoder, index = shlex.join([str(kept), *plugin_words(), *device]), shlex.quote(f"{self.folder}-index")
+        encoder, best = (
+            shlex.join([name, *plugin_words(), *device])
+            for name in (str(kept), str(kept) if comparison.verdict.word == "NEW" else self.model)
+        )
+        index = shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         if "-" in data or not data:  # nothing that another command can read
             self.recorder.say("in these commands, TEXT stands for a file of your sentences, one a line:")
@@ -427,10 +432,10 @@ class _Run:
                 "that encoder, and this command compares it with yours:"
             )
             self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
-        self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
-        self.recorder.say(f"  isotune serve {encoder}")
-        self.recorder.say(f"  isotune index {encoder} {text}{named} --out {index}")
+        self.recorder.say(f"search in this text by meaning, or in all of yours: name their files in place of {text}")
+        self.recorder.say(f"  isotune index {best} {text}{named} --out {index}")
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION" {shlex.join(device)}'.rstrip())
+        self.recorder.say(f"  isotune serve {best} --index {index}")
 
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         workers, signal = self.context.workers, self.context.stop.received
