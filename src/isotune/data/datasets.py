@@ -8,7 +8,6 @@ import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from isotune.bundled import BUNDLED_DATA
 from isotune.data.catalogue import DATASETS, Dataset, Split
@@ -18,7 +17,7 @@ from isotune.data.records import Opened, opened, read_file
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, normalized
 from isotune.errors import InputError, unknown
 
-_ADJECTIVES = MappingProxyType({"score": "scored ", "label": "labelled ", "": ""})
+_ADJECTIVES = {"score": "scored ", "label": "labelled ", "": ""}
 
 
 def available(source: str) -> bool:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice, pairwise
-from types import MappingProxyType
 from typing import Generic, cast
 
 from isotune.data.rows import (
@@ -44,7 +43,7 @@ _SENTENCE_END = re.compile(
     r"\n|(?<=[\u3002\uff01\uff1f])|(?:(?<=[.!?])|(?<=[.!?][\"')\u201d\u2019]))"
     r"(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+(?![a-z])"
 )
-_OPPOSITE = MappingProxyType({"entailment": "contradiction", "contradiction": "entailment"})
+_OPPOSITE = {"entailment": "contradiction", "contradiction": "entailment"}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from isotune.bundled import MODEL_FILES
@@ -190,9 +189,10 @@ def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.Re
         yield from parquet.iter_batches(batch_size=rows)
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {".txt": read_text, ".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet}
-)
+FORMATS: Mapping[str, Format] = {
+    **{".txt": read_text, ".csv": _csv, ".tsv": _tsv},
+    **{".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet},
+}
 
 
 def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, Cells]]:

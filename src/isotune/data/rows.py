@@ -9,7 +9,6 @@ import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from isotune.errors import InputError, counted, unknown
@@ -74,7 +73,7 @@ class NeighbourPair(NamedTuple):
 
 
 Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair | NeighbourPair
-ROW_TYPES: Mapping[str, type[Row]] = MappingProxyType({row_type.__name__: row_type for row_type in get_args(Row)})
+ROW_TYPES: Mapping[str, type[Row]] = {row_type.__name__: row_type for row_type in get_args(Row)}
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
 Record: TypeAlias = Mapping[str, object]
@@ -103,16 +102,14 @@ _TRIPLETS = (
     ("anchor", "positive", "negative"),  # sentence-transformers
     ("sent0", "sent1", "hard_neg"),  # SimCSE's nli_for_simcse.csv
 )
-TEXT_COLUMNS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = MappingProxyType(
-    {names[0]: names for names in (_SENTENCES, _PAIRS, _TRIPLETS)}
-)
-VALUE_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "label": ("label", "gold_label", "entailment", "entailment_judgment"),
-        "score": ("score", "similarity_score", "relatedness_score", "label"),
-        "paragraph": (),  # no source has it
-    }
-)
+TEXT_COLUMNS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
+    names[0]: names for names in (_SENTENCES, _PAIRS, _TRIPLETS)
+}
+VALUE_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "label": ("label", "gold_label", "entailment", "entailment_judgment"),
+    "score": ("score", "similarity_score", "relatedness_score", "label"),
+    "paragraph": (),  # no source has it
+}
 
 
 def text_fields(row_type: type[R]) -> tuple[str, ...]:
@@ -262,4 +259,4 @@ def _score(value: object, column: str, place: str) -> float:
 
 
 _ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr(code).isalnum())
-_READ_VALUE: Mapping[str, Callable[[object, str, str], object]] = MappingProxyType({"label": _label, "score": _score})
+_READ_VALUE: Mapping[str, Callable[[object, str, str], object]] = {"label": _label, "score": _score}
