@@ -4,7 +4,7 @@ Single files of the hub go into the cache of `huggingface_hub`; configurations, 
 cache folder. Afterwards each dataset is read once from there, which checks its counts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from tempfile import TemporaryDirectory
 
@@ -39,7 +39,7 @@ def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
                 yield f"{name}:{split}", sum(1 for _ in source.records)
 
 
-def members(source: str) -> tuple[str, ...]:
+def members(source: str) -> Sequence[str]:
     """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub."""
     if source.startswith("hub:"):
         return ()

@@ -11,11 +11,10 @@ holds the same rows, as lines of text or as tab-separated columns with a header.
 dataset that stands in for it on machines that can't reach the public source (`stand_in`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from isotune.data.hub import HubSource
@@ -34,7 +33,7 @@ class Split:
     row_count: int  # pairs in the split (sentences, if the split has no pairs); -1 if nobody has counted them
     gold_count: int  # rows with a score or label, -1 if nobody has counted them; rows without are read as text
     rows_in_file: int  # of row_count, those that the file has; STS17's track 6 has more
-    names_in_file: tuple[str, ...] = ()  # in the file's column "split"; empty if that is the split's own name
+    names_in_file: Sequence[str] = ()  # in the file's column "split"; empty if that is the split's own name
     part: str = ""  # the split in the public source: a split's name, a path in an archive, or the end of an address
     web_sha256: str = ""  # of the file of the split on the web; empty if it isn't known
     stand_in: str = ""  # the source that can take the place of a split without a file; empty if there is none
@@ -49,11 +48,11 @@ class Dataset:
     licence: str  # in a few words
     splits: Mapping[str, Split]  # the splits by their uniform names (train, dev, test); none if the dataset is a union
     row_types: tuple[type[Row], ...] = (ScoredPair,)  # of its rows; the sentences of every dataset can be read too
-    union: tuple[str, ...] = ()  # the datasets whose sentences make up this one, with all of their splits
-    scores: tuple[float, float] = (0.0, 5.0)  # the lowest and the highest score possible
+    union: Sequence[str] = ()  # the datasets whose sentences make up this one, with all of their splits
+    scores: Sequence[float] = (0.0, 5.0)  # the lowest and the highest score possible
     positive: str = ""  # the label, in lower case, of pairs that mean the same; empty if pairs have no label
     # Label in the source -> label as it is read; other labels are read as they are.
-    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    labels: Mapping[str, str] = field(default_factory=dict)
     subset: str = ""  # the value of the file's column "subset" in its rows, if datasets share a file
     blank: str = ""  # the text that takes the place of a blank sentence; empty if there are no blank sentences
     gold_of: str = ""  # the dataset with the scores or labels of pairs that have none here; empty if there is none
@@ -62,26 +61,21 @@ class Dataset:
     layout: str = ""  # how a public file is read (`data/layouts.py`), if its ending doesn't tell
 
 
-_READ_VALUE: Mapping[str, Callable[[Any], Any]] = {
-    "row_types": lambda names: tuple(ROW_TYPES[name] for name in names),
-    "union": tuple,
-    "scores": tuple,
-    "labels": MappingProxyType,
-    "hub": lambda table: HubSource(**table),
-}
-
-
 def _dataset(name: str, table: dict[str, Any], folder: Path) -> Dataset:
     file: dict[str, Any] = {key: table.pop(key, "") for key in ("file", "sha256")}
     splits = {split: _split({**file, **facts}, folder) for split, facts in table.pop("splits", {}).items()}
-    values = {key: _READ_VALUE.get(key, lambda value: value)(value) for key, value in table.items() if key != "like"}
-    return Dataset(name=name, splits=MappingProxyType(splits), **values)
+    table.pop("like", None)
+    if "row_types" in table:
+        table["row_types"] = tuple(ROW_TYPES[kind] for kind in table["row_types"])
+    if "hub" in table:
+        table["hub"] = HubSource(**table["hub"])
+    return Dataset(name=name, splits=splits, **table)
 
 
 def _split(table: dict[str, Any], folder: Path) -> Split:
     counts = {"gold_count": table["row_count"], "rows_in_file": table["row_count"]}
-    names, file = tuple(table.pop("names_in_file", ())), table.pop("file")
-    return Split(file=str(folder / file) if file else "", names_in_file=names, **{**counts, **table})
+    file = table.pop("file")
+    return Split(file=str(folder / file) if file else "", **{**counts, **table})
 
 
 def _read(name: str | Path, folder: Path = Path()) -> dict[str, Dataset]:
