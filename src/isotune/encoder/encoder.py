@@ -2,11 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
@@ -36,14 +35,9 @@ from isotune.kernels.threads import drawing
 logger = logging.getLogger(__name__)
 B = TypeVar("B", bound=BaseModel)
 
-# The type that the weights are loaded in.
-DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
-    {None: None, "auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
-)
 # Tokenizers without a limit give a larger number than this as their limit.
 UNLIMITED = 1_000_000
 DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
-
 
 INSTEAD = {  # of the arguments that sentence-transformers' `encode` has
     "batch_size": "leave it out, batches are cut by their tokens",
@@ -106,7 +100,7 @@ class Encoder(SentenceModel):
             raise invalid(f"model {model}", error) from error
         except (AssertionError, RuntimeError, TypeError) as error:
             raise InputError(f"device {device!r}: {' '.join(str(error).split())[:200]}") from error
-        if precision not in DTYPES:
+        if precision not in (None, *get_args(Precision)):
             raise unknown("precision", str(precision), get_args(Precision))
         if device is None:
             device = default_device()
@@ -119,7 +113,7 @@ class Encoder(SentenceModel):
         verified = verify_checksums(folder)
         with drawing():  # a new layer draws random weights before it gets those of the folder
             saved = read_modules(folder)
-            backbone = Backbone(load_model(saved.transformer, DTYPES[precision], verified))
+            backbone = Backbone(load_model(saved.transformer, precision and getattr(torch, precision), verified))
             pooler = [take_pooler(backbone.model)] if pooling == "pooler" else []
         if pooler:
             pooling, layers = "cls", layers or (-1,)
