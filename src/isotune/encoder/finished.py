@@ -3,7 +3,7 @@
 All this happens before the model is loaded. Loads no torch.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -42,22 +42,10 @@ def model_errors(model: str) -> AbstractContextManager[None]:
     return hub_errors(f"model {model}: there is no such folder", model, "model", hint)
 
 
-def fetched_model(model: str) -> Path | None:
-    """The folder of a model of the hub that was fetched before; the hub is not asked."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(model, allow_patterns=[MODULES, "config.json"], local_files_only=True))
-    except (HFValidationError, LocalEntryNotFoundError):
-        return None
-    return folder if (folder / MODULES).exists() or (folder / "config.json").exists() else None
-
-
 def hub_files(model: str) -> list[str] | Path:
     """The names of a repository's files; the folder of what was fetched before, if the hub gives no answer."""
     import huggingface_hub
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     from isotune.data.hub import WAIT  # here, as in `model_errors`
 
@@ -66,8 +54,11 @@ def hub_files(model: str) -> list[str] | Path:
     except (HFValidationError, RepositoryNotFoundError):
         raise
     except Exception as error:  # libraries below raise errors of many classes
-        if folder := fetched_model(model):
-            return folder
+        with suppress(LocalEntryNotFoundError):
+            names = [MODULES, "config.json"]
+            folder = Path(huggingface_hub.snapshot_download(model, allow_patterns=names, local_files_only=True))
+            if any((folder / name).exists() for name in names):
+                return folder
         raise OSError(str(error)) from error
 
 
