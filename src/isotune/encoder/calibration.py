@@ -33,8 +33,7 @@ class Calibration(BaseModel):
         """The probabilities of cosines of any shape, in that shape."""
         from scipy.special import expit
 
-        values: NDArray[np.float64] = expit(self.slope * (np.asarray(cosines, np.float64) - self.threshold))
-        return values
+        return expit(self.slope * (np.asarray(cosines, np.float64) - self.threshold))
 
     def cosine(self, probability: float) -> float:
         """The least cosine, at most 1, with at least this probability; raises `InputError` if none has."""

@@ -211,8 +211,7 @@ class Encoder(SentenceModel):
         for name in others:
             raise InputError(f"encode takes no {name}: {INSTEAD.get(name, 'it takes normalize and show_progress')}")
         if isinstance(sentences, str):
-            vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
-            return vector
+            return self.encode([sentences], normalize=normalize)[0]
         sentences = list(several(sentences))
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         done = 0
@@ -234,8 +233,7 @@ class Encoder(SentenceModel):
     def similarity(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
         """The cosines [N, M] of vectors [N, d] and [M, d]."""
         one, other = (normalize(torch.from_numpy(np.atleast_2d(vectors)), dim=-1) for vectors in (first, second))
-        cosines: NDArray[np.float32] = (one @ other.T).numpy()
-        return cosines
+        return (one @ other.T).numpy()
 
     def save(self, path: str | Path) -> None:
         """Writes a sentence-transformers folder, whole or not at all.

@@ -135,8 +135,7 @@ class SentenceModel(nn.Module):
 
         `pooling` replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
         """
-        vectors: Tensor = self.heads(self.pool(tokens, augmentation, pooling))
-        return vectors
+        return self.heads(self.pool(tokens, augmentation, pooling))
 
     def pool(
         self,

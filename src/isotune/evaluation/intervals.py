@@ -95,5 +95,4 @@ def _pearson(counts: Floats, first: Floats, second: Floats) -> Floats:
     first, second = (values - (counts * values).sum(1, keepdims=True) / total for values in (first, second))
     products = (counts * first * second).sum(1)
     lengths = np.sqrt((counts * first**2).sum(1) * (counts * second**2).sum(1))
-    result: Floats = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
-    return result
+    return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)

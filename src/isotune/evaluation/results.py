@@ -61,8 +61,7 @@ class Correlations(Result):
 
     def correlation(self, aggregation: Aggregation, metric: Metric) -> float:
         """One of the correlations."""
-        value: float = getattr(getattr(self, metric), aggregation)
-        return value
+        return getattr(getattr(self, metric), aggregation)
 
 
 class SubsetResult(Result):

@@ -43,8 +43,7 @@ def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray
     vectors = sentence_vectors(encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name).astype(float)  # [2 N, d]
     first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
-    cosines: NDArray[np.float64] = np.einsum("nd,nd->n", first, second)
-    return cosines.round(10)
+    return np.einsum("nd,nd->n", first, second).round(10)
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:

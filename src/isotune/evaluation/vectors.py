@@ -45,8 +45,7 @@ def sentence_vectors(
 def unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """The vectors [N, d] scaled to length 1; a vector of zeros stays as it is."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # [N, 1]
-    scaled: NDArray[np.floating[Any]] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return scaled
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
 @torch.no_grad()
@@ -86,5 +85,4 @@ class SharedWords:
         from sklearn.feature_extraction.text import CountVectorizer
 
         counter = CountVectorizer(token_pattern=r"\w+|[^\w\s]", binary=True, dtype=np.float32)
-        vectors: NDArray[np.float32] = counter.fit_transform(sentences).toarray()
-        return vectors
+        return counter.fit_transform(sentences).toarray()

@@ -34,8 +34,7 @@ def token_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
     some rows at a time, while these rows are in a CPU's caches, and are never copied to float32. Only the gradient is
     kept for the backward pass, in the type of the scores.
     """
-    total: Tensor = _TokenCrossEntropy.apply(scores, targets)  # type: ignore[no-untyped-call]
-    return total
+    return _TokenCrossEntropy.apply(scores, targets)  # type: ignore[no-untyped-call]
 
 
 class _TokenCrossEntropy(torch.autograd.Function):

@@ -75,8 +75,7 @@ def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperatur
 
     `queries` are [Q, d] and `keys` [K, d]; `loss` must not change the logits in place.
     """
-    total: Tensor = _BlockwiseSum.apply(loss, queries, keys, temperature)  # type: ignore[no-untyped-call]
-    return total / len(queries)
+    return _BlockwiseSum.apply(loss, queries, keys, temperature) / len(queries)  # type: ignore[no-untyped-call]
 
 
 class _BlockwiseSum(torch.autograd.Function):

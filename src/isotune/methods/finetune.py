@@ -63,8 +63,7 @@ class FinetuneSentence(Method):
 
     def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:
         (vectors,) = encoded
-        outputs: Tensor = self.linear(self.dropout(vectors))  # [N, classes or 1]
-        return outputs
+        return self.linear(self.dropout(vectors))  # [N, classes or 1]
 
 
 class FinetunePair(FinetuneSentence):

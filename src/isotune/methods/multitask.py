@@ -78,8 +78,7 @@ class Multitask(Method):
         """Predictions [N]: the most likely class; 1 where the cosine is above the middle of [h, 1]; the score."""
         o = self.options
         if name == "sentiment":
-            classes: Tensor = self.sentiment(encoded[0]).argmax(1)
-            return classes
+            return self.sentiment(encoded[0]).argmax(1)
         if name == "paraphrase":
             return (_cosines(self.paraphrase, encoded, o.paraphrase_hinge) >= (1 + o.paraphrase_hinge) / 2).long()
         h = o.similarity_hinge

@@ -124,8 +124,7 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
     if not verified and not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
         raise InputError(f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed")
     model.config.output_hidden_states = False
-    loaded: PreTrainedModel = model
-    return loaded
+    return model
 
 
 def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[Any, dict[str, Any]]:

@@ -138,8 +138,7 @@ class Step(nn.Module):
         """[N, d] -> [N, d]."""
         x = self.norm(x)
         x = x.flip(-1) if self.mixing is None else self.mixing(x)  # the next coupling changes the other half
-        result: Tensor = self.coupling(x)
-        return result
+        return self.coupling(x)
 
     def log_determinant(self) -> Tensor:
         """The log of |det dy/dx|, a scalar."""

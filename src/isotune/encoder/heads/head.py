@@ -101,8 +101,7 @@ class Dense(Head):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, in_features] -> [N, out_features]."""
-        result: Tensor = self.activation(self.linear(x))
-        return result
+        return self.activation(self.linear(x))
 
 
 class Normalize(Head):

@@ -86,7 +86,6 @@ def peak_memory() -> int:
 def _c_function(name: str) -> ctypes._NamedFuncPointer | None:
     """A function of the C library; None if the library doesn't have it."""
     try:
-        function: ctypes._NamedFuncPointer = getattr(ctypes.CDLL(None), name)
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, TypeError):  # another C library, or Windows
         return None
-    return function

@@ -53,8 +53,7 @@ def _linears(model: nn.Module) -> dict[nn.Linear, tuple[nn.Module, str]]:
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """[..., in] -> [..., out]."""
-    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "none")
-    return y
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "none")
 
 
 @cache

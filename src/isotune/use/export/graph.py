@@ -41,8 +41,7 @@ class PaddedEncoder(nn.Module):
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": positions}
         states = self.backbone.run_model(inputs, self.layers)
         average = reduce(add, (share * states[layer] for layer, share in self.layers.items()))  # [N, L, d]
-        vectors: Tensor = self.heads(self._pool(average, input_ids, attention_mask))
-        return vectors
+        return self.heads(self._pool(average, input_ids, attention_mask))
 
     def _pool(self, states: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Pools the averaged hidden states [N, L, d] of a padded batch to [N, d]: `Pooling` without packing."""

@@ -225,8 +225,7 @@ def _beginnings(part: Sequence[str]) -> Iterator[Sequence[str]]:
 def _encode(batch: _Batch) -> NDArray[np.float32]:
     encoder = batch[0][0].encoder
     vectors: Tensor = encoder(pack([job.ids[i] for job, i in batch]).to(encoder.device)).float()
-    normalized: NDArray[np.float32] = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-    return normalized
+    return torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
 
 
 def _deliver(batch: _Batch, vectors: NDArray[np.float32]) -> None:
