@@ -29,7 +29,7 @@ from isotune.methods.options import (
 )
 from isotune.methods.simcse import SimCSESupervised
 from isotune.views.adversarial import Adversarial
-from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle
+from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle
 from tests.conftest import attached, encode_views
 from tests.reference import losses as plain
 from tests.reference import supervised as reference
@@ -77,7 +77,7 @@ def test_consert_joint_adds_the_contrast_of_each_side(encoder: Encoder, columns:
     method = ConSERTJoint(options, encoder)
     batch = Batch(tuple(columns[:2]), CLASSES)
     views = method.views(batch)
-    changes = [NoAugmentation(), FeatureCutoff(0.2), Shuffle()]
+    changes = [Augmentation(), FeatureCutoff(0.2), Shuffle()]
     assert [view.augmentation for view in views[::2]] == (changes if first != "none" else changes[::2])
     assert [view.tokens for view in views] == columns[:2] * (len(views) // 2)
     encoded = encode_views(encoder, views)

@@ -32,7 +32,7 @@ from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.gpu import can_flash
-from isotune.views.augmentation import Augmentation, NoAugmentation
+from isotune.views.augmentation import Augmentation
 
 logger = logging.getLogger(__name__)
 _warn_once = cache(logger.warning)
@@ -126,7 +126,7 @@ class Backbone(nn.Module):
             layers: the hidden states to return, from 0 (the embeddings) to `self.layers`; None for the last alone.
                 Blocks above the highest of them are not run.
         """
-        augmentation = augmentation or NoAugmentation()
+        augmentation = augmentation or Augmentation()
         if self.training and tokens.seeds is None:
             tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
         rate = self._attention_dropout if self.training else None
@@ -140,7 +140,7 @@ class Backbone(nn.Module):
         def augment(embeddings: Tensor) -> Tensor:
             return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
 
-        changes = None if augmentation == NoAugmentation() else augment
+        changes = None if augmentation == Augmentation() else augment
         with self._drawing(tokens), using(PASSED, passed):
             states = self.run_model(inputs, (self.layers,) if layers is None else layers, changes)
         return {layer: self._to_packed(tokens, state) for layer, state in states.items()}

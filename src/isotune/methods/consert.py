@@ -28,7 +28,7 @@ from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
 from isotune.methods.options import ConSERTJointOptions, ConSERTOptions
 from isotune.views.adversarial import Adversarial
-from isotune.views.augmentation import NoAugmentation
+from isotune.views.augmentation import Augmentation
 
 
 class ConSERT(Method):
@@ -56,7 +56,7 @@ class ConSERTJoint(NLI):
         """Both sides unchanged; then both changed by T1, unless T1 changes nothing; then both changed by T2."""
         first, second = self.augmentations
         # The classifier needs the plain views in any case. Where T1 changes nothing, they are also the views of T1.
-        changes = [second] if first == NoAugmentation() else [first, second]
+        changes = [second] if first == Augmentation() else [first, second]
         plain = [View(sentences, pooling=self.pooling) for sentences in batch.texts]
         return plain + [
             replace(view, augmentation=replace(change, of=side) if isinstance(change, Adversarial) else change)

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -37,7 +37,7 @@ from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
-from isotune.views.augmentation import Augmentation, NoAugmentation
+from isotune.views.augmentation import Augmentation
 from isotune.views.masking import Masked
 
 M = TypeVar("M", bound="type[Method]")
@@ -112,7 +112,7 @@ class View:
     """N sentences to encode."""
 
     tokens: Packed
-    augmentation: Augmentation = field(default_factory=NoAugmentation)  # how the embedding layer changes the sentences
+    augmentation: Augmentation = field(default_factory=Augmentation)  # how the embedding layer changes the sentences
     pooling: Pooling | TokenStates | None = None  # replaces the encoder's pooling
     # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
     # or evaluation) that it is in.
@@ -262,7 +262,7 @@ class Method(nn.Module, ABC):
         if batch.vectors:
             return [VectorView(vectors) for vectors in batch.vectors]
         times = len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else 1
-        augmentations = chain(self.augmentations, repeat(NoAugmentation()))
+        augmentations = chain(self.augmentations, repeat(Augmentation()))
         both = zip(batch.texts * times, augmentations, strict=False)
         return [View(text, change, self.pooling) for text, change in both]
 
@@ -327,8 +327,8 @@ def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
 
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
     kind, _, rate = name.partition(":")
-    augmentation = AUGMENTATIONS[kind].from_options(options)
-    if rate and not (is_dataclass(augmentation) and hasattr(augmentation, "rate")):
+    augmentation: Any = AUGMENTATIONS[kind].from_options(options)  # some have a rate
+    if rate and "rate" not in [each.name for each in fields(augmentation)]:
         raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
     if rate:
         augmentation = replace(augmentation, rate=float(rate))

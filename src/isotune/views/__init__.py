@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 AUGMENTATIONS: Registry[type[Augmentation]] = Registry(
     "augmentation",
     {
-        "none": "views.augmentation:NoAugmentation",
+        "none": "views.augmentation:Augmentation",
         "shuffle": "views.augmentation:Shuffle",
         "token_cutoff": "views.augmentation:TokenCutoff",
         "feature_cutoff": "views.augmentation:FeatureCutoff",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isotune.data.packed import Packed
 from isotune.errors import InputError
-from isotune.views.augmentation import Augmentation, NoAugmentation
+from isotune.views.augmentation import Augmentation
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Noise(Augmentation):
 
     view: Packed  # all sentences of the view
     noise: Tensor  # [T, d], for each of their tokens
-    first: Augmentation = field(default_factory=NoAugmentation)
+    first: Augmentation = field(default_factory=Augmentation)
 
     def positions(self, tokens: Packed) -> Tensor:
         """The positions from the other augmentation, [T] int64."""

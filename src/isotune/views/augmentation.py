@@ -31,8 +31,9 @@ def augmentation(name: str) -> Callable[[A], A]:
     return AUGMENTATIONS.adding(name)
 
 
+@dataclass(frozen=True)
 class Augmentation:
-    """The base class: it changes nothing. A subclass overrides what it changes."""
+    """Leaves the sentence as it is ("None" in ConSERT's Figure 5). A subclass overrides what it changes."""
 
     @classmethod
     def from_options(cls, options: Any) -> Self:
@@ -46,11 +47,6 @@ class Augmentation:
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The changed output of the embedding layer, [T, d]."""
         return embeddings
-
-
-@dataclass(frozen=True)
-class NoAugmentation(Augmentation):
-    """Leaves the sentence as it is ("None" in ConSERT's Figure 5)."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class PerView(Augmentation):
         views, start = [], 0
         for augmentation, size in zip(self.augmentations, self.sizes, strict=True):
             chosen = (tokens.order >= start) & (tokens.order < start + size)  # [N]
-            if augmentation != NoAugmentation() and chosen.any():
+            if augmentation != Augmentation() and chosen.any():
                 view, index = tokens.select(chosen)
                 views.append((augmentation, replace(view, order=view.order - start), index))
             start += size
