@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,16 +33,13 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
 from isotune.files import read_json
+from isotune.use.search import Hit, Index
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, Refused, answer
 from isotune.use.serve.batcher import Batcher, Encoded
 from isotune.use.serve.bodies import Operation, describe
 from isotune.use.serve.gate import Budget, Gate, Metrics
 from isotune.use.serve.limits import USUAL, Limits
-
-if TYPE_CHECKING:
-    from isotune.use.search import Index
-    from isotune.use.search.index import Hit
 
 # The files of the page, by their paths at the server.
 PAGE = {
