@@ -182,8 +182,8 @@ def application(
         limits=limits,
         metrics=service.metrics,
         keys=keys,
-        open_paths=[*PAGE, HEALTH, SCHEMA],
-        paths=[*PAGE, SCHEMA, *(operation.path for operation in operations)],
+        open_paths={*PAGE, HEALTH, SCHEMA},
+        paths={*PAGE, SCHEMA, *(operation.path for operation in operations)},
         tokens=service.tokens,
     )
     if hosts and not keys:

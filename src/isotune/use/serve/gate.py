@@ -16,8 +16,9 @@ import hashlib
 import logging
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import InitVar, dataclass
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -86,25 +87,21 @@ class Budget:
         self._left += scope.pop(self._key, 0)
 
 
+@dataclass(eq=False)
 class Gate:
     """ASGI middleware around the routes; only that of CORS stands outside of it."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        limits: Limits,
-        metrics: Metrics,
-        keys: Sequence[str],
-        open_paths: Sequence[str],
-        paths: Sequence[str],
-        tokens: Budget,
-    ) -> None:
-        """Without `keys`, every request is accepted, as at `open_paths`. `paths` are the names in log and counts."""
-        self.app, self.limits, self.metrics = app, limits, metrics
+    app: ASGIApp
+    limits: Limits
+    metrics: Metrics
+    keys: InitVar[Sequence[str]]  # without keys, every request is accepted
+    open_paths: Collection[str]  # where none needs a key
+    paths: Collection[str]  # the names in log and counts
+    tokens: Budget
+
+    def __post_init__(self, keys: Sequence[str]) -> None:
         self._keys = {hashlib.sha256(key.encode()).digest() for key in keys}  # to look one up tells nothing of a key
-        self.tokens, self.bytes = tokens, Budget(limits.bytes_in_progress, limits.requests, "bytes")
-        self.open_paths, self.paths = frozenset(open_paths), frozenset(paths)
+        self.bytes = Budget(self.limits.bytes_in_progress, self.limits.requests, "bytes")
         self._in_progress: dict[_Request, None] = {}  # the oldest first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
