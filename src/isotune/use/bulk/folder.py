@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -131,11 +132,8 @@ def _found(source: str) -> Iterator[tuple[Place, str, int]]:
         for name, time in sorted(names.items()):
             yield folder.below(name), name or os.path.basename(folder.path), time
         return
-    fixed = Path()  # the folders of the source before the first that has a wildcard
-    for name in Path(source).parts[:-1]:
-        if glob.has_magic(name):
-            break
-        fixed /= name
+    # The folders of the source before the first that has a wildcard.
+    fixed = Path(*takewhile(lambda name: not glob.has_magic(name), Path(source).parts[:-1]))
     for path in files_of(source):
         place = Place.of(path)
         yield place, path.relative_to(fixed).as_posix(), place.files().get("", 0)  # a file may go meanwhile
