@@ -50,7 +50,7 @@ class FinetuneSentence(Method):
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the classes, or the mean squared error of the scores."""
-        outputs = self._outputs(encoded)
+        outputs = self.linear(self.dropout(encoded[0]))  # [N, classes or 1]
         assert batch.targets is not None
         if self.classes:
             return {"cross_entropy": cross_entropy(outputs, batch.targets)}
@@ -58,12 +58,8 @@ class FinetuneSentence(Method):
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
         """Class numbers or scores [N]."""
-        outputs = self._outputs(encoded)
+        outputs = self.linear(self.dropout(encoded[0]))  # [N, classes or 1]
         return outputs.argmax(1) if self.classes else outputs.squeeze(1)
-
-    def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:
-        (vectors,) = encoded
-        return self.linear(self.dropout(vectors))  # [N, classes or 1]
 
 
 class FinetunePair(FinetuneSentence):
