@@ -17,10 +17,10 @@ from torch.nn.functional import cross_entropy, mse_loss
 from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads.head import started_as_bert
 from isotune.encoder.pooling import Pooling
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split, View
 from isotune.methods.options import FinetunePairOptions, FinetuneSentenceOptions
-from isotune.methods.projection import started_as_bert
 
 
 class FinetuneSentence(Method):
