@@ -58,13 +58,20 @@ as_json = partial(to_json, bytes_mode="base64", inf_nan_mode="null")
 
 
 class Service:
-    """What the routes work with: encoders by name, the batcher, and the threads of searches.
+    """The operations of the server, and what they work with: encoders by name, the batcher, and the index.
 
     Searches have threads of their own, so that slow ones make nothing else wait.
     """
 
-    def __init__(self, encoders: Mapping[str, Encoder], limits: Limits) -> None:
-        self.encoders, self.limits, self.metrics = dict(encoders), limits, Metrics()
+    index: Index  # if the server searches one
+    index_model: str
+
+    def __init__(self, encoders: Mapping[str, Encoder], limits: Limits, index: Index | None, has_keys: bool) -> None:
+        self.encoders, self.limits, self.counters = dict(encoders), limits, Metrics()
+        self.state = bodies.Health(has_keys, index is not None)
+        if index is not None:
+            self.index = index
+            self.index_model = next(name for name, encoder in encoders.items() if encoder is index.encoder)
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
@@ -92,12 +99,6 @@ class Service:
                 return bodies.parse(body, kind)
             finally:
                 await asyncio.sleep(time.perf_counter() - start)
-
-    def counts(self) -> bytes:
-        """The metrics as text. Writing them takes milliseconds, so they are written at most ten times a second."""
-        if (now := time.monotonic()) > self._counts[0] + 0.1:
-            self._counts = now, generate_latest(self.metrics.registry)
-        return self._counts[1]
 
     def named(self, model: str | None) -> tuple[str, Encoder]:
         """The name and the encoder that a request means."""
@@ -130,10 +131,81 @@ class Service:
         encoded = await self.batcher.encode(encoder, ids)
         refuse_no_numbers(encoded.vectors, texts)
         encoder.note_cut(encoded.cut, len(texts))
-        self.metrics.texts.labels(model).inc(len(texts))
-        self.metrics.tokens.labels(model).inc(encoded.tokens)
-        self.metrics.cut.labels(model).inc(encoded.cut)
+        self.counters.texts.labels(model).inc(len(texts))
+        self.counters.tokens.labels(model).inc(encoded.tokens)
+        self.counters.cut.labels(model).inc(encoded.cut)
         return encoded
+
+    async def embeddings(self, scope: Scope, body: bodies.EmbeddingsRequest) -> Response:
+        """Encode texts, as OpenAI's embeddings."""
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        model, encoder = self.named(body.model)
+        if body.dimensions not in (None, size := encoder.dimension):
+            message = f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
+            raise Refused(400, message, param="dimensions")
+        role = bodies.ROLES.get(body.input_type or "")
+        encoded = await self.encode(scope, model, texts, "input", role)
+        in_bytes = body.encoding_format == "base64"  # which msgspec makes of bytes
+        vectors = (each.tobytes() if in_bytes else each.tolist() for each in encoded.vectors.astype("<f4"))
+        data = (msgspec.json.encode(bodies.Embedding(i, vector)) for i, vector in enumerate(vectors))
+        return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
+
+    async def similarity(self, scope: Scope, body: bodies.SimilarityRequest) -> Response:
+        """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
+        model, _ = self.named(body.model)
+        if len(body.first) * len(body.second or body.first) > self.limits.items**2 // 4:
+            raise Refused(400, "too many pairs of texts in a request", param="first")
+        scale: Callable[[Any], Any] = np.asarray
+        if body.measure == "probability":
+            scale = required(self.calibrations[model]).probability
+        encoded = await self.encode(scope, model, [*body.first, *(body.second or [])], "first")
+        first = encoded.vectors[: len(body.first)]
+        second = encoded.vectors[len(body.first) :] if body.second else first
+        rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first)
+        return answer(bodies.Similarities(model, [], _usage(encoded)), "similarities", rows, len(first))
+
+    async def search(self, scope: Scope, body: bodies.SearchRequest) -> Response:
+        """Search the index."""
+        if not body.query.strip():
+            raise Refused(400, "the query is empty; write what to search for", param="query")
+        if body.hybrid and (size := len(body.query)) > (limit := self.limits.hybrid_characters):
+            message = f"a query of {size:,} characters; that of a hybrid search may have {limit:,}"
+            raise Refused(400, message, param="query")
+        calibration = self.calibrations[self.index_model]
+        least = required(calibration).cosine(body.probability) if body.probability else -math.inf
+        encoded = await self.encode(scope, self.index_model, [body.query.strip()], "query", "query")
+
+        def find() -> list[bytes]:
+            found = [hit for hit in _found(self.index, body, encoded.vectors[0]) if hit.cosine >= least]
+            chances = calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
+            pairs = zip(found, chances, strict=False)
+            return [as_json({**hit._asdict(), "probability": chance}) for hit, chance in pairs]
+
+        hits = await asyncio.get_running_loop().run_in_executor(self.searching, find)
+        if (size := sum(map(len, hits))) > (limit := self.limits.hits):
+            message = f"{len(hits):,} rows of {size:,} bytes; an answer may have {limit:,}; ask for fewer rows"
+            raise Refused(400, message, param="k")
+        return answer(bodies.Hits([]), "hits", hits, len(hits))
+
+    async def models(self, scope: Scope, _: None) -> bodies.Models:
+        """List the encoders."""
+        return bodies.Models([await self.model_named(scope, name) for name in self.encoders])
+
+    async def model_named(self, scope: Scope, name: str) -> bodies.Model:
+        """Describe an encoder."""
+        _, encoder = self.named(name)
+        return bodies.Model(name, self.created, encoder.dimension, encoder.max_length)
+
+    async def health(self, scope: Scope, _: None) -> bodies.Health:
+        """Say that the server takes requests."""
+        return self.state
+
+    async def metrics(self, scope: Scope, _: None) -> Response:
+        """Count requests, texts and tokens, for Prometheus."""
+        # Writing the counts takes milliseconds, so they are written at most ten times a second.
+        if (now := time.monotonic()) > self._counts[0] + 0.1:
+            self._counts = now, generate_latest(self.counters.registry)
+        return Response(self._counts[1], media_type=CONTENT_TYPE_LATEST)
 
 
 def application(
@@ -151,10 +223,17 @@ def application(
     so a page of the web that lets a name of its own point here (DNS rebinding) can't reach it. Scripts of the pages of
     `origins` may call the server (CORS). The encoder of the `index` is one of the encoders.
     """
-    service = Service(encoders, limits)
-    operations = [*_encoding(service), *_information(service, bodies.Health(bool(keys), index is not None))]
+    service = Service(encoders, limits, index, bool(keys))
+    operations = [
+        Operation("POST", "/v1/embeddings", service.embeddings, bodies.EmbeddingsRequest, bodies.Embeddings),
+        Operation("POST", "/similarity", service.similarity, bodies.SimilarityRequest, bodies.Similarities),
+        Operation("GET", "/v1/models", service.models, None, bodies.Models),
+        Operation("GET", "/v1/models/{name:path}", service.model_named, None, bodies.Model),
+        Operation("GET", HEALTH, service.health, None, bodies.Health),
+        Operation("GET", "/metrics", service.metrics, None, None),
+    ]
     if index is not None:
-        operations.append(_searching(service, index))
+        operations.append(Operation("POST", "/search", service.search, bodies.SearchRequest, bodies.Hits))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -180,7 +259,7 @@ def application(
     app: ASGIApp = Gate(
         Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan),
         limits=limits,
-        metrics=service.metrics,
+        metrics=service.counters,
         keys=keys,
         open_paths={*PAGE, HEALTH, SCHEMA},
         paths={*PAGE, SCHEMA, *(operation.path for operation in operations)},
@@ -201,70 +280,6 @@ def application(
     return app
 
 
-def _encoding(service: Service) -> list[Operation]:
-    async def embeddings(scope: Scope, body: bodies.EmbeddingsRequest) -> Response:
-        """Encode texts, as OpenAI's embeddings."""
-        texts = [body.input] if isinstance(body.input, str) else body.input
-        model, encoder = service.named(body.model)
-        if body.dimensions not in (None, size := encoder.dimension):
-            message = f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
-            raise Refused(400, message, param="dimensions")
-        role = bodies.ROLES.get(body.input_type or "")
-        encoded = await service.encode(scope, model, texts, "input", role)
-        in_bytes = body.encoding_format == "base64"  # which msgspec makes of bytes
-        vectors = (each.tobytes() if in_bytes else each.tolist() for each in encoded.vectors.astype("<f4"))
-        data = (msgspec.json.encode(bodies.Embedding(i, vector)) for i, vector in enumerate(vectors))
-        return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
-
-    async def similarity(scope: Scope, body: bodies.SimilarityRequest) -> Response:
-        """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
-        model, _ = service.named(body.model)
-        if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
-            raise Refused(400, "too many pairs of texts in a request", param="first")
-        scale: Callable[[Any], Any] = np.asarray
-        if body.measure == "probability":
-            scale = required(service.calibrations[model]).probability
-        encoded = await service.encode(scope, model, [*body.first, *(body.second or [])], "first")
-        first = encoded.vectors[: len(body.first)]
-        second = encoded.vectors[len(body.first) :] if body.second else first
-        rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first)
-        return answer(bodies.Similarities(model, [], _usage(encoded)), "similarities", rows, len(first))
-
-    return [
-        Operation("POST", "/v1/embeddings", embeddings, bodies.EmbeddingsRequest, bodies.Embeddings),
-        Operation("POST", "/similarity", similarity, bodies.SimilarityRequest, bodies.Similarities),
-    ]
-
-
-def _searching(service: Service, index: Index) -> Operation:
-    model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
-    calibration = service.calibrations[model]
-
-    async def search(scope: Scope, body: bodies.SearchRequest) -> Response:
-        """Search the index."""
-        if not body.query.strip():
-            raise Refused(400, "the query is empty; write what to search for", param="query")
-        if body.hybrid and (size := len(body.query)) > (limit := service.limits.hybrid_characters):
-            message = f"a query of {size:,} characters; that of a hybrid search may have {limit:,}"
-            raise Refused(400, message, param="query")
-        least = required(calibration).cosine(body.probability) if body.probability else -math.inf
-        encoded = await service.encode(scope, model, [body.query.strip()], "query", "query")
-
-        def find() -> list[bytes]:
-            found = [hit for hit in _found(index, body, encoded.vectors[0]) if hit.cosine >= least]
-            chances = calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
-            pairs = zip(found, chances, strict=False)
-            return [as_json({**hit._asdict(), "probability": chance}) for hit, chance in pairs]
-
-        hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
-        if (size := sum(map(len, hits))) > (limit := service.limits.hits):
-            message = f"{len(hits):,} rows of {size:,} bytes; an answer may have {limit:,}; ask for fewer rows"
-            raise Refused(400, message, param="k")
-        return answer(bodies.Hits([]), "hits", hits, len(hits))
-
-    return Operation("POST", "/search", search, bodies.SearchRequest, bodies.Hits)
-
-
 def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
     search = partial(index.search, body.query, hybrid=body.hybrid, vector=vector)
     try:
@@ -281,34 +296,6 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
         "the index can't be read: it was removed, damaged or made by another encoder; make it again, and restart the "
         "server",
     )
-
-
-def _information(service: Service, state: bodies.Health) -> list[Operation]:
-    def described(name: str, encoder: Encoder) -> bodies.Model:
-        return bodies.Model(name, service.created, encoder.dimension, encoder.max_length)
-
-    async def models(scope: Scope, _: None) -> bodies.Models:
-        """List the encoders."""
-        return bodies.Models([described(*named) for named in service.encoders.items()])
-
-    async def model_named(scope: Scope, name: str) -> bodies.Model:
-        """Describe an encoder."""
-        return described(*service.named(name))
-
-    async def health(scope: Scope, _: None) -> bodies.Health:
-        """Say that the server takes requests."""
-        return state
-
-    async def metrics(scope: Scope, _: None) -> Response:
-        """Count requests, texts and tokens, for Prometheus."""
-        return Response(service.counts(), media_type=CONTENT_TYPE_LATEST)
-
-    return [
-        Operation("GET", "/v1/models", models, None, bodies.Models),
-        Operation("GET", "/v1/models/{name:path}", model_named, None, bodies.Model),
-        Operation("GET", HEALTH, health, None, bodies.Health),
-        Operation("GET", "/metrics", metrics, None, None),
-    ]
 
 
 def _usage(encoded: Encoded) -> bodies.Usage:
