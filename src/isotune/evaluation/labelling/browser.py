@@ -8,7 +8,7 @@ from importlib.resources import files
 from secrets import token_urlsafe
 from threading import Lock
 
-from isotune.errors import InputError
+from isotune.errors import telling
 from isotune.evaluation.labelling.session import SCALE, Session
 
 
@@ -67,11 +67,9 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str)
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing: the terminal shows the address only."""
 
-    try:
+    meant = "; leave it out, or give an address of this machine"
+    with telling(OSError, f"host {host}: the page can't be served there", meant):
         server = ThreadingHTTPServer((host, 0), Handler)
-    except OSError as error:
-        meant = "leave it out, or give an address of this machine"
-        raise InputError(f"host {host}: the page can't be served there ({error}); {meant}") from None
     with server, suppress(KeyboardInterrupt):
         show(f"http://{host}:{server.server_port}{secret}")
         server.serve_forever()
