@@ -30,7 +30,7 @@ from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions
 from isotune.recipes import RECIPES, Recipe
 from isotune.registry import Registry
-from isotune.use.export.graph import PaddedEncoder
+from isotune.use.export.onnx import PaddedEncoder
 from isotune.views import AUGMENTATIONS
 from tests.conftest import reopened, unfinish
 from tests.methods.test_methods import make_batch

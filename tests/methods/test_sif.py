@@ -16,7 +16,7 @@ from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
-from isotune.use.export.graph import PaddedEncoder
+from isotune.use.export.onnx import PaddedEncoder
 from tests.conftest import WORDS, reopened
 from tests.reference import sif
 from tests.use.export.test_onnx import encode_padded

@@ -14,7 +14,7 @@ from isotune.errors import InputError
 from isotune.report import write_card
 from isotune.report.card import model_card
 from isotune.training import train
-from isotune.use.export.graph import PaddedEncoder
+from isotune.use.export.onnx import PaddedEncoder
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,7 @@ from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.methods.whitening import whitening
 from isotune.use.export import onnx as onnx_export
-from isotune.use.export.graph import PaddedEncoder
-from isotune.use.export.onnx import Exported, export_onnx
+from isotune.use.export.onnx import Exported, PaddedEncoder, export_onnx
 from tests.encoder.test_backbone import ARCHITECTURES, make
 
 TOLERANCE = 1e-5
