@@ -148,7 +148,8 @@ class Service:
         in_bytes = body.encoding_format == "base64"  # which msgspec makes of bytes
         vectors = (each.tobytes() if in_bytes else each.tolist() for each in encoded.vectors.astype("<f4"))
         data = (msgspec.json.encode(bodies.Embedding(i, vector)) for i, vector in enumerate(vectors))
-        return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
+        usage = bodies.Usage(encoded.tokens, encoded.tokens)
+        return answer(bodies.Embeddings([], model, usage), "data", data, len(texts))
 
     async def similarity(self, scope: Scope, body: bodies.SimilarityRequest) -> Response:
         """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
@@ -162,7 +163,8 @@ class Service:
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
         rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first)
-        return answer(bodies.Similarities(model, [], _usage(encoded)), "similarities", rows, len(first))
+        usage = bodies.Usage(encoded.tokens, encoded.tokens)
+        return answer(bodies.Similarities(model, [], usage), "similarities", rows, len(first))
 
     async def search(self, scope: Scope, body: bodies.SearchRequest) -> Response:
         """Search the index."""
@@ -296,10 +298,6 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
         "the index can't be read: it was removed, damaged or made by another encoder; make it again, and restart the "
         "server",
     )
-
-
-def _usage(encoded: Encoded) -> bodies.Usage:
-    return bodies.Usage(encoded.tokens, encoded.tokens)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
