@@ -133,12 +133,9 @@ class Index:
     @property
     def encoder(self) -> Encoder:
         """The encoder that made the vectors."""
-        if self._encoder is None:
-            if self.description["encoder"] is None:
-                raise InputError(f"{self.folder}: it was made with an encoder without a name; give the encoder")
-            self._use(self.description["encoder"])
-        assert self._encoder is not None
-        return self._encoder
+        if self._encoder is None and self.description["encoder"] is None:
+            raise InputError(f"{self.folder}: it was made with an encoder without a name; give the encoder")
+        return self._encoder or self._use(self.description["encoder"])
 
     def __len__(self) -> int:
         return len(self.store)
@@ -241,7 +238,7 @@ class Index:
         columns = [{name: value for name, value in row.items() if name not in FIXED} for row in rows]
         return [Hit(cosine, row["id"], row["text"], of) for cosine, row, of in zip(cosines, rows, columns, strict=True)]
 
-    def _use(self, encoder: str | Path | Encoder) -> None:
+    def _use(self, encoder: str | Path | Encoder) -> Encoder:
         loaded = encoder
         if not isinstance(loaded, Encoder):
             loaded = Encoder.load(loaded, precision=self.description["precision"])
@@ -252,6 +249,7 @@ class Index:
                 f"fingerprint {expected}, but {name} has {fingerprint}; give that encoder, or make a new index"
             )
         self._encoder = loaded
+        return loaded
 
 
 @contextmanager
