@@ -6,7 +6,7 @@ error from the score scaled to [h, 1]. The mean of two accuracies and Pearson's 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
@@ -61,10 +61,7 @@ class Multitask(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The three weighted terms of L_FT."""
         o = self.options
-        labels, alike, scores = (batch.feeds[name].targets for name in self.feeds())
-        assert labels is not None
-        assert alike is not None
-        assert scores is not None
+        labels, alike, scores = (cast(Tensor, batch.feeds[name].targets) for name in self.feeds())
         cosines = _cosines(self.paraphrase, encoded[1:3], o.paraphrase_hinge)
         similarities = _cosines(self.similarity, encoded[3:5], o.similarity_hinge)
         h = o.similarity_hinge
