@@ -25,7 +25,7 @@ from isotune.use.bulk.folder import encode_files
 from isotune.use.search import Index, read_documents, store
 from isotune.use.search import index as index_module
 from tests.conftest import WORDS, make_tiny_model
-from tests.lab.studies.conftest import InThisProcess, small_study
+from tests.lab.studies.conftest import small_study
 
 TIMES = {"seconds", "sentences_per_second"}  # what differs between two equal runs
 
@@ -139,13 +139,11 @@ def run_result(run: Path) -> dict[str, object]:
 
 
 def study(inputs: Inputs) -> Work:
-    """A study of two arms and two seeds, whose runs are made in the process of the study."""
+    """A study of two arms and two seeds."""
 
     def go_on(folder: Path) -> None:
         training_run.write_report = _short_report
         run_study.QUICK_TASKS = (inputs.pairs,)
-        InThisProcess.made = []
-        run_study.Processes = InThisProcess
         folder.mkdir(exist_ok=True)
         write_text(folder / "study.toml", tomli_w.dumps(small_study(inputs.text, inputs.pairs)))
         run_study.run_study(folder / "study.toml", folder / "study", model=inputs.model, quiet=True)

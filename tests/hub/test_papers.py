@@ -16,7 +16,6 @@ from isotune.lab.studies.plan import needs
 from tests.hub.model_files import with_safetensors
 from tests.hub.sentences import scored
 from tests.hub.server import LocalHub
-from tests.lab.studies.conftest import InThisProcess
 
 COUNTS = {"sts-train.csv": 24, "sts-dev.csv": 12, "sts-test-student.csv": 12, "quora-dev.csv": 20}
 COUNTS |= {"quora-train.csv": 24, "quora-test-student.csv": 12, "ids-cfimdb-train.csv": 24, "ids-cfimdb-dev.csv": 12}
@@ -85,11 +84,9 @@ def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: 
     "name", ["consert/figure1", "bert-cf/figure3", "clsr/table4", "self-guided/figure4", "small-bert/table1"]
 )
 def test_a_table_of_each_paper_is_made(
-    everywhere: LocalHub, uncounted: None, with_pooler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    everywhere: LocalHub, uncounted: None, with_pooler: Path, tmp_path: Path, name: str
 ) -> None:
     everywhere.add("me/tiny", with_safetensors(with_pooler))
-    monkeypatch.setattr(InThisProcess, "made", [], raising=False)  # where the catalogue is as the test wants it
-    monkeypatch.setattr(run_study, "Processes", InThisProcess)
     options = {"steps": 2, "batch_size": 4, "eval_every": 1, "max_length": 16}
     options |= {"sample": 40} if name == "self-guided/figure4" else {}  # the study's is larger than the text here
     changes = {"model": "me/tiny", "seeds": [0], "options": options}
