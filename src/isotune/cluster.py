@@ -43,15 +43,15 @@ class Tasks(Generic[T, R]):
     The task of a process or a machine that is lost is done again, on another.
     """
 
-    def __init__(self, work: Callable[[T], R], cpus: int = 1, gpus: int = 0) -> None:
-        """Starts nothing yet. Each task has so many processors and GPUs for itself."""
+    def __init__(self, work: Callable[[T], R], cpus: int = 1, gpus: int = 0, *, reused: bool = True) -> None:
+        """Starts nothing yet. Each task has so many processors and GPUs, and if not `reused` a process, for itself."""
         import ray
 
         most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
         if cpus > most:
             raise InputError(f"a task needs {cpus} processors; the largest machine of this Ray cluster has {most:g}")
-        # A process stays after its task, which it would not do on a GPU.
-        self._task: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=0)(_call)
+        calls = 0 if reused else 1  # with 0 a process stays after its task, which it would not do on a GPU
+        self._task: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=calls)(_call)
         self._work = ray.put((work, [os.path.abspath(plugin.path) for plugin in loaded_plugins()]))
         self.running: dict[Any, T] = {}
 
@@ -81,7 +81,8 @@ class Tasks(Generic[T, R]):
                 raise  # a defect, with its traceback
             return item, str(error.cause)
         except ray.exceptions.RayError as error:
-            return item, f"{item}: its process was lost {TRIES + 1} times ({' '.join(str(error).split())})"
+            lost = f"{item}: its process was lost {TRIES + 1} times, perhaps because memory ran out"
+            return item, f"{lost} ({' '.join(str(error).split())})"
 
 
 def spread(work: Callable[[T], R], items: Iterable[T], gpus: int = 0) -> Iterator[tuple[T, R | str]]:

@@ -77,7 +77,7 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
         (["study", "none.toml"], "none.toml: it can't be read"),
         (["study", "own/method"], "did you mean 'own/methods' or"),
         (["study", "sizes.toml", "--out", "sizes.toml"], "sizes.toml: it can't be made (File exists)"),
-        (["study", "sizes.toml", "--threads", "2"], "threads is for runs on Ray; OMP_NUM_THREADS says how many"),
+        (["study", "sizes.toml", "--threads", "2"], "threads 2: 1 or more, for runs on Ray; OMP_NUM_THREADS is for"),
         (["study", "sizes.toml", "--threads", "0", "--engine", "ray"], "A number from 1 to 1,000 is needed"),
         (["report", "."], "is not a run folder"),
         (["reproduce", "consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4' or"),

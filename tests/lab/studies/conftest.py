@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from isotune.lab.studies import run_study
-from isotune.lab.studies.job import Job, make_here
+from isotune.lab.studies.job import Job, try_to_make
 
 
 def empty_report(folder: Path) -> Path:
@@ -27,11 +27,11 @@ def made(monkeypatch: pytest.MonkeyPatch, pairs: Path) -> list[str]:
 
     def kept(job: Job) -> str:
         keys.append(job.folder.name)
-        return make_here(job)
+        return try_to_make(job)
 
     monkeypatch.setattr(run_study, "QUICK_TASKS", (str(pairs),))
     monkeypatch.setattr("isotune.training.run.write_report", empty_report)
-    monkeypatch.setattr(run_study, "make_here", kept)
+    monkeypatch.setattr(run_study, "try_to_make", kept)
     return keys
 
 

@@ -174,6 +174,19 @@ def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
     assert "failed" in page
 
 
+def test_a_defect_in_one_run_stops_no_other(
+    study: Run, made: list[str], table: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("isotune.lab.studies.job.train", broken)
+    assert study(arms=table["arms"][:2], grid={}, seeds=(0,)).failed == 1
+    as_it_is, trained = Results.read(tmp_path / "out/study.json").runs
+    assert as_it_is.values
+    assert trained.problem == "RuntimeError: out of memory"
+
+
 def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     study: Run, made: list[str], tmp_path: Path, pairs: Path, tiny_model: Path
 ) -> None:

@@ -7,6 +7,7 @@ Runs are made in this process, one after another, or at the same time by Ray (`R
 """
 
 import json
+import logging
 import os
 import signal
 from collections.abc import Mapping
@@ -49,9 +50,12 @@ from isotune.files import (
     write_arrays,
     write_text,
 )
+from isotune.kernels import DEVICE
 from isotune.lab.studies.study import WORDS
 from isotune.report import group_by_stage, read_records
 from isotune.training import is_finished, remove_checkpoints, train
+
+logger = logging.getLogger(__name__)
 
 RESULT = "result.json"
 VALUES = "study-values.npz"  # of each task: the cosines of its pairs, or the measures of its queries
@@ -60,7 +64,7 @@ PAIRS = "pairs"  # the cosines of the study's pairs among the values of its task
 
 @dataclass(frozen=True)
 class Job:
-    """What makes a run."""
+    """What `make` needs to know of a run."""
 
     folder: Path  # the run's folder
     recipe: dict[str, Any] | None  # its table, model included; None for an untrained model
@@ -178,12 +182,15 @@ def _training_scores(folder: Path) -> dict[str, float]:
     return scores | ({"seconds": seconds} if records["train"] else {})
 
 
-def make_here(job: Job) -> str:
+def try_to_make(job: Job) -> str:
     """Makes a run in this process; gives the reason of its failure, or ""."""
     try:
         make(job)
     except (InputError, OSError) as error:
         return str(error)
+    except Exception as error:  # a defect, of a plugin or ours, or a lack of memory: other runs can be made
+        logger.exception("run %s", job)
+        return f"{type(error).__name__}: {error}"
     return ""
 
 
@@ -191,10 +198,10 @@ class RayRuns(Tasks[Job, str]):
     """Makes runs at the same time on a Ray cluster, whose machines share the runs' folder."""
 
     def __init__(self, threads: int) -> None:
-        """Connects to the cluster. It makes one run for each GPU, or as many as have their threads."""
+        """Connects to the cluster. It makes a run on each GPU; without GPUs, on each `threads` processors."""
         cpus, gpus = connect()
         self.threads, self.count = threads, gpus or max(1, cpus // threads)
-        super().__init__(partial(_make_there, os.getcwd(), threads), threads, min(gpus, 1))
+        super().__init__(partial(_make_there, os.getcwd(), threads), threads, min(gpus, 1), reused=False)
 
     @property
     def may_start(self) -> bool:
@@ -205,6 +212,8 @@ class RayRuns(Tasks[Job, str]):
 def _make_there(folder: str, threads: int, job: Job) -> str:
     isotune.tune_process()
     torch.set_num_threads(threads)
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # of tokenizers
+    os.environ[DEVICE] = os.environ.get(DEVICE, "").partition(":")[0]  # the task sees its own GPU alone
     with telling(OSError, f"{folder}: a machine of the cluster can't use this folder"):
         os.chdir(folder)
-    return make_here(job)
+    return try_to_make(job)

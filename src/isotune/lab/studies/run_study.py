@@ -34,7 +34,7 @@ from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, RayRuns, load_untrained, make_here
+from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, RayRuns, load_untrained, try_to_make
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
@@ -79,16 +79,16 @@ def run_study(
         options: replace the options of the recipes and of the study's arms.
         minutes: no run begins after this time.
         stand_ins: use data that stand in for published data where these are only on the hub.
-        on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this machine: one for each
-            GPU, or without GPUs as many as have their threads. Else this process makes one run after another.
+        on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this machine: a run on each
+            GPU, or without GPUs on each `threads` processors. Else this process makes one run after another.
         threads: of each run on Ray; 1 if None.
         quiet: print nothing on standard error.
 
     Raises:
         InputError: the study, an option, a folder or a number is invalid. Errors in a single run are in the table.
     """
-    if threads and not on_ray:
-        raise InputError("threads is for runs on Ray; OMP_NUM_THREADS says how many threads this process has")
+    if threads is not None and (threads < 1 or not on_ray):
+        raise InputError(f"threads {threads}: 1 or more, for runs on Ray; OMP_NUM_THREADS is for those of this process")
     published, out = read_study(name), Path(out)
     study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
     notes = (*departures(study, published, model, options or {}), study.note)
@@ -192,7 +192,7 @@ class StudyRuns:
                 if tasks:
                     tasks.start(self.jobs[ready])
                 else:
-                    self._ended(ready, make_here(self.jobs[ready]))
+                    self._ended(ready, try_to_make(self.jobs[ready]))
             elif tasks and tasks.running:
                 job, problem = tasks.wait()
                 self._ended(first[job.folder], problem)
