@@ -28,6 +28,15 @@ def test_environment_variables_and_other_libraries_override_it(
     memory.give_back()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="torch's threads are not libgomp's")
+def test_waiting_threads_of_a_command_let_others_compute() -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in memory.WAITING_VARIABLES}
+    environment["OMP_DISPLAY_ENV"] = "verbose"
+    script = "from isotune.cli.app import run; run(['recipes', 'adapt']); import torch"
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert f"GOMP_SPINCOUNT = '{memory.SPINS}'" in done.stderr
+
+
 @pytest.mark.skipif(not memory._c_function("mallopt"), reason="the C library isn't glibc")
 def test_freed_memory_is_kept_until_give_back() -> None:
     """Runs in another process, because malloc's options hold for a whole process and can't be read."""

@@ -13,8 +13,8 @@ from isotune.kernels import Precision
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
-    "sentences too, and of a single file all columns. Or a folder (a name without a suffix, or such as "
-    "s3://bucket/vectors), for a file of vectors for each file."
+    "sentences too, and of a single file, named by its path, all columns. Or a folder (a name without a suffix, or "
+    "such as s3://bucket/vectors), for a file of vectors for each file."
 )
 SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
 ENGINE = "Have a Ray cluster make the files of a folder, and count all rows at the end. OUT.lance gets a table too."

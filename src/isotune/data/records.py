@@ -190,8 +190,12 @@ def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.Re
 
 
 FORMATS: Mapping[str, Format] = {
-    **{".txt": read_text, ".csv": _csv, ".tsv": _tsv},
-    **{".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet},
+    ".txt": read_text,
+    ".csv": _csv,
+    ".tsv": _tsv,
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".parquet": _parquet,
 }
 
 

@@ -304,7 +304,7 @@ class RunEvaluation(Result):
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
         if worse := [each.score for each in self._judged if each.difference < 0 and not each.tied]:
-            return Verdict(word="KEEP", why=f"it is worse by more than chance on {', '.join(worse)}")
+            return Verdict(word="KEEP", why=f"it is worse by more than chance on {', '.join(map(self._shown, worse))}")
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
         own_dev = [self.dev] if self.dev and not self.dev_is_general and self.dev.name not in self.trained_on else []
@@ -315,16 +315,27 @@ class RunEvaluation(Result):
         return Verdict(word="CAN'T TELL", why=TRAINED_ON if self.trained_on else UNJUDGED)
 
     @property
+    def to_use(self) -> bool:
+        """Whether to use the kept encoder: it is NEW, or it is the start, which alone is pooled as it was judged."""
+        return self.verdict.word == "NEW" or not self.selected_step or bool(self.pooled)
+
+    def _shown(self, score: str) -> str:
+        """A score's name without the folders of a file, if no other score has that name."""
+        short = [FOLDERS.sub("", each.score) for each in self.differences]
+        name = FOLDERS.sub("", score)
+        return name if short.count(name) == 1 else score
+
+    @property
     def changes(self) -> list[str]:
         """The scores x 100 before and after, with the interval of each change; first those that chose the step."""
         before, after = self.before.scores(), self.after.scores()
         measures = {task.name: MEASURED.get(task.kind, "") for task in self.after.tasks}
         changes = []
         for each in self._judged:
-            name = re.sub(r"[^:,]*/", "", each.score) + measures.get(each.score, "")  # without the folders of a file
+            name = self._shown(each.score) + measures.get(each.score, "")
             changes.append(f"{_change(name, before[each.score], after[each.score])} (95 % interval {each.words})")
         if self.dev:
-            name = f"dev data ({self.dev.name}), which chose the step,"
+            name = f"dev data ({FOLDERS.sub('', self.dev.name)}), which chose the step,"
             ends = f"(95 % interval {100 * self.dev.low:+.2f} to {100 * self.dev.high:+.2f})"
             changes.insert(0, f"{_change(name, self.dev.before, self.dev.after)} {ends}")
         if self.labels and not self.own_tasks:
@@ -345,4 +356,5 @@ UNJUDGED = "nobody has scored pairs of this text"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 # The verdicts as the log says them.
 WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
+FOLDERS = re.compile(r"(?<![^:])/[^,]*/")  # of a file in the name of a task
 MEASURED = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}  # what scores of these kinds of task are

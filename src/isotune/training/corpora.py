@@ -123,8 +123,7 @@ class Corpora:
             return rows
         drawn, count = _draw(rows, needed, seed)
         if count > needed:
-            text = f"the stage takes {needed:,} of the {count:,} rows, drawn with the seed: so many are in its steps"
-            self.run.recorder.say(text)
+            self.run.recorder.say(f"the stage's steps take {needed:,} of the {count:,} rows, drawn with the seed")
         return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:

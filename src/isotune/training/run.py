@@ -410,7 +410,7 @@ class _Run:
         device = [f"--device={os.environ[DEVICE]}"] if os.environ.get(DEVICE) else []
         encoder, best = (
             shlex.join([name, *plugin_words(), *device])
-            for name in (str(kept), str(kept) if comparison.verdict.word == "NEW" else self.model)
+            for name in (str(kept), str(kept) if comparison.to_use else self.model)
         )
         index = shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
@@ -432,7 +432,7 @@ class _Run:
                 "that encoder, and this command compares it with yours:"
             )
             self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
-        self.recorder.say(f"search in this text by meaning, or in all of yours: name their files in place of {text}")
+        self.recorder.say(f"search in this text by meaning; to search in other files, name them in place of {text}:")
         self.recorder.say(f"  isotune index {best} {text}{named} --out {index}")
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION" {shlex.join(device)}'.rstrip())
         self.recorder.say(f"  isotune serve {best} --index {index}")

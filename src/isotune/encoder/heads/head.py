@@ -1,4 +1,4 @@
-"""Heads: what all have in common, the heads of an encoder in order, and those of sentence-transformers."""
+"""Heads: what all have in common, those of an encoder in order, those of sentence-transformers, and BERT's start."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
