@@ -152,7 +152,7 @@ def check_whole(folder: Path, ended: bool = True) -> None:
         if ".no_exist" in parts:  # huggingface_hub's empty files, for what the hub doesn't have
             continue
         if path.name == "SHA256SUMS":
-            if ended or not (path.parent / "recipe.toml").exists():
+            if ended or not ((path.parent / "recipe.toml").exists() or path.parent.parent.name == "runs"):
                 verify_checksums(path.parent)
         elif path.suffix == ".safetensors" and path.name.startswith(("best-", "last")):  # others are in SHA256SUMS
             load_tensors(path)

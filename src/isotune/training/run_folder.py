@@ -284,6 +284,7 @@ def remove_checkpoints(folder: Path) -> None:
     if not read_recipe(folder / RECIPE).get("keep_checkpoints"):
         remove_former_best(folder)
         (folder / LAST).unlink(missing_ok=True)
+        files.sync(folder)
 
 
 def _now() -> str:
