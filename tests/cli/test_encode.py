@@ -39,6 +39,15 @@ def test_vectors_beside_their_sentences(isotune: Call, tiny_model: Path, text: P
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
+def test_vectors_beside_all_columns_of_a_file(isotune: Call, tiny_model: Path) -> None:
+    Path("t.csv").write_text("id,body,stars\n7,a dog,1\n8,,2\n9,a cat,3\n")
+    assert isotune("encode", tiny_model, "t.csv", "--columns", "sentence=body", "--out", "v.parquet").code == 0
+    *columns, vectors = pq.read_table("v.parquet").to_pydict().items()
+    assert columns == [("id", [7, 9]), ("body", ["a dog", "a cat"]), ("stars", [1, 3])]
+    expected = Encoder.load(tiny_model).encode(["a dog", "a cat"])
+    np.testing.assert_allclose(vectors[1], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("t.csv").write_text("id,body\n1,a dog\n2,a cat\n")
     assert isotune("encode", tiny_model, "t.csv", "--columns", "sentence=body").code == 0
