@@ -123,7 +123,8 @@ class Corpora:
             return rows
         drawn, count = _draw(rows, needed, seed)
         if count > needed:
-            self.run.recorder.say(f"the stage's steps take {needed:,} of the {count:,} rows, drawn with the seed")
+            text = f"the stage takes {needed:,} of the {count:,} rows, drawn with the seed; it has no use for more"
+            self.run.recorder.say(text)
         return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
