@@ -105,21 +105,20 @@ def _encode_to_file(
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
-    keeps = out.suffix == ".parquet" and len(files) == 1 and Path(files[0]).is_file()  # all columns of the file
+    with_text = out.suffix == ".parquet"
+    with_columns = with_text and len(files) == 1 and Path(files[0]).is_file()
     schema = pa.schema({"sentence": pa.string()})
     nothing = pa.Table.from_batches([], schema)  # pyarrow imports pandas to make a table of arrays
     with written(out, new=True) as path, progress(None) as advance:
-        rows = iter(()) if keeps else read(files, Sentence, columns)
+        rows = None if with_columns else read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()
-        if keeps:
+        if rows is None:
             options: dict[str, Any] = {"columns": columns or {}, "normalize": normalize, "advance": advance}
             count = encode_file(model, Path(files[0]), path, suffix=out.suffix, **options)
         else:
             parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
-            # A .npy file has no sentences.
-            keep = out.suffix == ".parquet"
-            tables = ((pa.table([part], schema=schema) if keep else nothing, vectors) for part, vectors in parts)
+            tables = ((pa.table([part], schema=schema) if with_text else nothing, vectors) for part, vectors in parts)
             with path.open("wb") as target:
                 count = write_vectors(target, out.suffix, schema, model.dimension, tables)
         rate = count / (time.perf_counter() - start)

@@ -316,7 +316,7 @@ class RunEvaluation(Result):
 
     @property
     def to_use(self) -> bool:
-        """Whether to use the kept encoder: it is NEW, or it is the start, which alone is pooled as it was judged."""
+        """Whether commands name the kept encoder: it is NEW or is the start, or they pool the start otherwise."""
         return self.verdict.word == "NEW" or not self.selected_step or bool(self.pooled)
 
     def _shown(self, score: str) -> str:

@@ -17,10 +17,10 @@ from torch.nn.functional import cross_entropy, mse_loss
 from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import started_as_bert
 from isotune.encoder.pooling import Pooling
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split, View
 from isotune.methods.options import FinetunePairOptions, FinetuneSentenceOptions
+from isotune.methods.projection import started_as_bert
 
 
 class FinetuneSentence(Method):
@@ -50,7 +50,7 @@ class FinetuneSentence(Method):
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the classes, or the mean squared error of the scores."""
-        outputs = self.linear(self.dropout(encoded[0]))  # [N, classes or 1]
+        outputs = self._outputs(encoded)
         assert batch.targets is not None
         if self.classes:
             return {"cross_entropy": cross_entropy(outputs, batch.targets)}
@@ -58,8 +58,11 @@ class FinetuneSentence(Method):
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
         """Class numbers or scores [N]."""
-        outputs = self.linear(self.dropout(encoded[0]))  # [N, classes or 1]
+        outputs = self._outputs(encoded)
         return outputs.argmax(1) if self.classes else outputs.squeeze(1)
+
+    def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:  # [N, classes or 1]
+        return self.linear(self.dropout(encoded[0]))
 
 
 class FinetunePair(FinetuneSentence):

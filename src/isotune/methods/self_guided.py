@@ -16,12 +16,12 @@ from torch.nn.functional import mse_loss
 from isotune.data.packed import moved
 from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import started_as_bert
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options import Objective, SelfGuidedOptions, TetheredOptions
+from isotune.methods.projection import started_as_bert
 
 PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
 

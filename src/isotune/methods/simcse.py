@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import tanh_projection
 from isotune.losses import info_nce
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options import SimCSEOptions, SimCSESupervisedOptions
+from isotune.methods.projection import tanh_projection
 
 
 class SimCSE(Method):

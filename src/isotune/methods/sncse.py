@@ -22,12 +22,12 @@ from isotune.data.cache import derived_texts
 from isotune.data.rows import Row, Sentence, Triplet
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import tanh_projection
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.negation import RULES, find_parser, negate
 from isotune.methods.options import SNCSEOptions
+from isotune.methods.projection import tanh_projection
 from isotune.views.masking import mask_token_id
 
 ANCHOR = 'This sentence : " {sentence} " means {mask} .'

@@ -260,9 +260,9 @@ class _Run:
         by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         if not by_rows:
             bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
-            last = "step, not the best," if bound is None else f"step that loses at most {bound:g} on general pairs"
-            last = "" if self.recipe.dev_task else f"; the last {last} is kept"
-            self.recorder.say(f"dev data: {self.recipe.dev}{last}")
+            step = "step, not the best," if bound is None else f"step that loses at most {bound:g} on general pairs"
+            which = "" if self.recipe.dev_task else f"; the last {step} is kept"
+            self.recorder.say(f"dev data: {self.recipe.dev}{which}")
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
         scored_on = Scored(tasks, None if by_rows else dev, by_rows, sentences, pooled, reshaped)
         of_start = partial(measurements, self.model, self.recipe.encoder, scored_on)

@@ -39,10 +39,6 @@ class Workers:
         self.running: list[Job] = []
         self.now = 0.0
 
-    @property
-    def may_start(self) -> bool:
-        return len(self.running) < self.count
-
     def start(self, job: Job) -> None:
         stage = job.recipe["stages"][0]
         self.begun.append(f"{stage['method']} {job.recipe['seed']} {stage['learning_rate']}")

@@ -1,4 +1,4 @@
-"""Heads: what all have in common, those of an encoder in order, those of sentence-transformers, and BERT's start."""
+"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
@@ -117,17 +117,3 @@ class Normalize(Head):
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         return nn.functional.normalize(x, dim=-1)
-
-
-def started_as_bert(linear: nn.Linear) -> nn.Linear:
-    """Sets the layer's weights from N(0, 0.02^2) and its bias to 0, and returns the layer."""
-    nn.init.normal_(linear.weight, std=0.02)
-    nn.init.zeros_(linear.bias)
-    return linear
-
-
-def tanh_projection(dimension: int) -> Dense:
-    """A linear layer with tanh, as in SimCSE and SNCSE: [N, dimension] -> [N, dimension]."""
-    dense = Dense(dimension, dimension)
-    started_as_bert(dense.linear)
-    return dense

@@ -27,7 +27,8 @@ PREPARED_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 # The rounds for which a thread waits awake; libgomp's own number is 300,000. With 300 a quiet machine is slower
 # (docs/performance.md, "Beside busy processes").
 SPINS = 1000
-WAITING_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+SPINS_VARIABLE = "GOMP_SPINCOUNT"
+WAITING_VARIABLES = (SPINS_VARIABLE, "OMP_WAIT_POLICY")
 
 # glibc's options by their numbers in malloc.h, with their values in bytes.
 MALLOC_OPTIONS = {
@@ -49,7 +50,7 @@ def tune_process() -> None:
     for variable in PREPARED_VARIABLES:
         os.environ.setdefault(variable, str(PREPARED))
     if os.environ.keys().isdisjoint(WAITING_VARIABLES):
-        os.environ[WAITING_VARIABLES[0]] = str(SPINS)
+        os.environ[SPINS_VARIABLE] = str(SPINS)
     if (mallopt := _c_function("mallopt")) and os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         for option, value in MALLOC_OPTIONS.items():
             mallopt(option, value)

@@ -203,11 +203,6 @@ class RayRuns(Tasks[Job, str]):
         self.threads, self.count = threads, gpus or max(1, cpus // threads)
         super().__init__(partial(_make_there, os.getcwd(), threads), threads, min(gpus, 1), reused=False)
 
-    @property
-    def may_start(self) -> bool:
-        """Whether fewer runs are made than may."""
-        return len(self.running) < self.count
-
 
 def _make_there(folder: str, threads: int, job: Job) -> str:
     isotune.tune_process()

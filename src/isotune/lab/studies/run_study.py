@@ -187,7 +187,7 @@ class StudyRuns:
             if failed and failed.start:
                 waiting.remove(failed)
                 self._ended(failed, f"{failed.start.title} failed, from which it starts")
-            elif ready and (not tasks or tasks.may_start) and monotonic() < begun + 60 * minutes:
+            elif ready and (not tasks or len(tasks.running) < tasks.count) and monotonic() < begun + 60 * minutes:
                 waiting.remove(ready)
                 if tasks:
                     tasks.start(self.jobs[ready])
@@ -279,5 +279,4 @@ class _LazyEncoders(UserDict[str, Any]):
     """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
 
     def __getitem__(self, name: str) -> SentenceEncoder:
-        encoder: SentenceEncoder = self.data[name]()
-        return encoder
+        return self.data[name]()

@@ -6,7 +6,6 @@ same ids each time that the file is read.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from isotune.data.derived import RowQuery
@@ -22,7 +21,7 @@ class Document(NamedTuple):
 
     id: str
     text: str
-    columns: Mapping[str, object] = MappingProxyType({})
+    columns: Mapping[str, object] = {}
     place: str = ""  # where it was read, such as "notes.csv:7", unless the id says so
 
 

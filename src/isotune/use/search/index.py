@@ -239,9 +239,8 @@ class Index:
         return [Hit(cosine, row["id"], row["text"], of) for cosine, row, of in zip(cosines, rows, columns, strict=True)]
 
     def _use(self, encoder: str | Path | Encoder) -> Encoder:
-        loaded = encoder
-        if not isinstance(loaded, Encoder):
-            loaded = Encoder.load(loaded, precision=self.description["precision"])
+        precision = self.description["precision"]
+        loaded = encoder if isinstance(encoder, Encoder) else Encoder.load(encoder, precision=precision)
         if (fingerprint := loaded.fingerprint()) != (expected := self.description["fingerprint"]):
             name = "the given encoder" if isinstance(encoder, Encoder) else encoder
             raise InputError(
