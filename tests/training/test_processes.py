@@ -145,6 +145,20 @@ def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: p
         pass
 
 
+def test_no_thread_of_a_group_outlives_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LAUNCH.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 1)]))
+
+    def names() -> list[str]:
+        return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+
+    with workers_of_run() as workers:
+        assert workers.highest(3) == 3
+        assert any("gloo" in name for name in names())
+    assert not any("gloo" in name for name in names())
+
+
 @pytest.mark.parametrize(("variables", "chosen"), [({}, [1]), ({"LOCAL_RANK": "0"}, [])])
 def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
     variables: dict[str, str], chosen: list[int], monkeypatch: pytest.MonkeyPatch
