@@ -63,14 +63,13 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     command = ["encode", tiny_model, "parts/*.csv", "--out", "vectors/", "--normalize"]
     code, out, err = isotune(*command)
     assert (code, err) == (0, "")
-    assert out == "vectors: 3 files; this process made 3, with 6 vectors\n"
+    assert out == "vectors: 3 files; this command made 3, with 6 vectors\n"
     assert pq.read_table("vectors")["id"].to_pylist() == [0, 10, 1, 11, 2, 12]
-    assert isotune(*command).out.endswith("this process made 0, with 0 vectors\n")
+    assert isotune(*command).out.endswith("this command made 0, with 0 vectors\n")
     for words, message in [
-        ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; --out v.npy is a file"),
         ([text, "--engine", "ray"], "--engine is for a folder of vectors; --out vectors.npy is a file"),
         ([text, "--out", "v", "--engine", "ray", "--shard", "1/2"], "--shard can't be given with --engine ray"),
-        ([text, "--out", "v", "--id", "id"], "--id is for --engine ray; add that"),
+        ([text, "--out", "v", "--address", "auto"], "--address is for --engine ray; add that"),
         (["--out", "v"], "FILE is missing. See isotune encode --help"),
     ]:
         assert message in refused("encode", tiny_model, *words)

@@ -92,6 +92,6 @@ def test_what_others_made_can_be_read_but_not_changed(command_words: dict[str, l
     with read_only(folder):
         assert len(call(["search", "out/index", "a dog", "-k", "3"], folder).out.splitlines()) == 6
         assert call(["rows", "out/index"], folder).out.startswith("rows")
-        assert "this process made 0" in call(command_words["encode to a folder"], folder).out
+        assert "this command made 0" in call(command_words["encode to a folder"], folder).out
         assert_refused(call(["rows", "out/index", "--where", "text != 'x'", "--delete"], folder))
         assert_refused(call([*command_words["index"], *changed], folder))

@@ -14,13 +14,11 @@ FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
     "sentences too, and of a single file, named by its path, all columns. Or a folder (a name without a suffix, or "
-    "such as s3://bucket/vectors), for a file of vectors for each file."
+    "such as s3://bucket/vectors), for a .parquet with all columns and the vectors for each file."
 )
 SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
-ENGINE = "Have a Ray cluster make the files of a folder, and count all rows at the end. OUT.lance gets a table too."
+ENGINE = "Have a Ray cluster make the files of a folder."
 ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
-ID = "With --engine ray: the column that tells rows apart. Unset: the column id, or else the file and the row's number."
-FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."
 
 
 def encode(
@@ -28,15 +26,13 @@ def encode(
     /,
     *file: Annotated[Name, Parameter(help=FILE, required=True)],
     out: Annotated[str, Parameter(help=OUT, metavar="FILE|FOLDER")] = "vectors.npy",
-    file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT, group="Folder")] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision, PRECISION] = "auto",
     shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT", group="Folder")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Folder")] = None,
     address: Annotated[str | None, Parameter(help=ADDRESS, group="Folder")] = None,
-    id_column: Annotated[str | None, Parameter("--id", help=ID, metavar="COLUMN", group="Folder")] = None,
-) -> int:
+) -> None:
     """With a folder as --out, as in isotune encode ENCODER 'parts/*.parquet' --out vectors, each file gets a file of
     vectors.
 
@@ -44,25 +40,21 @@ def encode(
     to --shard 8/8, or give the work to a cluster by --engine ray. After an interruption, the same command goes on.
     """
     options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
-    path, is_table = Path(out), bool(engine) and out.endswith(".lance")
+    path = Path(out)
     if "://" in out and path.suffix in (".npy", ".parquet"):
         raise InputError(f"--out {out}: one file of vectors is a file of this machine; name a folder there")
-    is_file = bool(path.suffix) and not path.is_dir() and not is_table and "://" not in out
+    is_file = bool(path.suffix) and not path.is_dir() and "://" not in out
     for_folders = f"is for a folder of vectors; --out {out} is a file"
     for option, value, is_wrong, reason in (
         ("--engine", engine, is_file, for_folders),
-        ("--format", file_format, is_file, for_folders),
         ("--shard", shard, is_file, for_folders),
-        ("--format", file_format, engine, "can't be given with --engine ray, which writes parquet"),
         ("--shard", shard, engine, "can't be given with --engine ray, which divides the files"),
         ("--address", address, not engine, "is for --engine ray; add that"),
-        ("--id", id_column, not engine, "is for --engine ray; add that"),
     ):
         if value and is_wrong:
             raise InputError(f"{option} {reason}")
     if is_file:
-        _encode_to_file(encoder, file, path, **options)
-        return 0
+        return _encode_to_file(encoder, file, path, **options)
 
     from isotune.encoder.stream import progress
     from isotune.use.bulk.places import Place
@@ -71,23 +63,15 @@ def encode(
         if engine:
             from isotune.use.bulk.on_ray import encode_on_ray
 
-            counts = encode_on_ray(
-                encoder, file, out, address=address, ids=id_column or "id", advance=advance, **options
-            )
-            code, cut = int(counts.twice + counts.lost > 0), counts.cut
-            twice, lost = (f"{number:,}" if number else "none" for number in (counts.twice, counts.lost))
-            made = f"{counts.read:,} in, {counts.written:,} out, {twice} twice, {lost} lost"
+            outcome = encode_on_ray(encoder, file, out, address=address, advance=advance, **options)
         else:
             from isotune.use.bulk.folder import encode_files
 
-            suffix = f".{file_format or 'parquet'}"
-            outcome = encode_files(encoder, file, out, suffix=suffix, shard=shard or "1/1", advance=advance, **options)
-            code, cut = 0, outcome.cut
-            left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
-            files = counted(outcome.parts, "file")
-            made = f"{files}; this process made {outcome.made}, with {counted(outcome.rows, 'vector')}{left}"
-    print(f"{Place.of(out).name}: {made}" + (f"; cut at the encoder's limit: {counted(cut, 'text')}" if cut else ""))
-    return code
+            outcome = encode_files(encoder, file, out, shard=shard or "1/1", advance=advance, **options)
+    left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
+    cut = f"; cut at the encoder's limit: {counted(outcome.cut, 'text')}" if outcome.cut else ""
+    made = f"this command made {outcome.made}, with {counted(outcome.rows, 'vector')}"
+    print(f"{Place.of(out).name}: {counted(outcome.parts, 'file')}; {made}{left}{cut}")
 
 
 def _encode_to_file(
@@ -101,25 +85,26 @@ def _encode_to_file(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import written
-    from isotune.use.bulk.vector_file import SUFFIXES, encode_file, write_vectors
+    from isotune.use.bulk.vector_file import SUFFIXES, encode_file, write_npy, write_parquet
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
     with_text = out.suffix == ".parquet"
     with_columns = with_text and len(files) == 1 and Path(files[0]).is_file()
     schema = pa.schema({"sentence": pa.string()})
-    nothing = pa.Table.from_batches([], schema)  # pyarrow imports pandas to make a table of arrays
     with written(out, new=True) as path, progress(None) as advance:
         rows = None if with_columns else read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()
         if rows is None:
-            options: dict[str, Any] = {"columns": columns or {}, "normalize": normalize, "advance": advance}
-            count = encode_file(model, Path(files[0]), path, suffix=out.suffix, **options)
+            count = encode_file(model, Path(files[0]), path, columns or {}, normalize, advance)
         else:
             parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
-            tables = ((pa.table([part], schema=schema) if with_text else nothing, vectors) for part, vectors in parts)
+            tables = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
             with path.open("wb") as target:
-                count = write_vectors(target, out.suffix, schema, model.dimension, tables)
+                if with_text:
+                    count = write_parquet(target, schema, model.dimension, tables)
+                else:
+                    count = write_npy(target, model.dimension, (vectors for _, vectors in parts))
         rate = count / (time.perf_counter() - start)
     print(f"{out}: {counted(count, 'vector')} of {model.dimension} features, {rate:,.0f} a second")

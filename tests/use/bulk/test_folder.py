@@ -63,13 +63,14 @@ def test_each_file_becomes_a_file_of_vectors(encode: Encode, tiny_model: Path, s
 
 
 def test_the_manifest_says_how_the_vectors_were_made(encode: Encode, tiny_model: Path) -> None:
-    encode(suffix=".npy", normalize=True, out=Path("a/b"))
+    encode(normalize=True, out=Path("a/b"))
     assert json.loads(Path("a/b/_manifest.json").read_text()) == {
         "isotune": version("isotune"), "encoder": str(tiny_model),
         "fingerprint": Encoder.load(tiny_model).fingerprint(), "dimension": 32, "precision": "as saved",
-        "normalize": True, "columns": {}, "suffix": ".npy", "ids": None,
+        "normalize": True, "columns": {},
     }  # fmt: skip
-    np.testing.assert_allclose(np.linalg.norm(np.load("a/b/0.npy"), axis=1), 1, rtol=1e-6)
+    vectors = np.array(pq.read_table("a/b/0.parquet")["vector"].to_pylist())
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
 def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, text_files: list[Path]) -> None:
@@ -136,7 +137,6 @@ def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) 
     for options, message in [
         ({"encoder": "other"}, f"out: it holds vectors of another encoder, {tiny_model}; name another folder"),
         ({"normalize": True}, "out: its vectors were made with normalize False, not True; name another folder or give"),
-        ({"suffix": ".npy"}, "out: its vectors were made with suffix .parquet, not .npy"),
         ({"precision": "bfloat16"}, "out: its vectors were made with precision as saved, not bfloat16"),
         ({"columns": {"sentence": "id"}}, "out: its vectors were made with columns {}, not"),
         ({"out": Path("text")}, "text: it has files that isotune encode did not make; name a new folder"),
@@ -155,19 +155,19 @@ def test_the_names_of_parts(text_files: list[Path]) -> None:
     Path("text/notes.old.jsonl.gz").write_bytes(b"")
 
     def names(*sources: str) -> list[str]:
-        return [part.name for part in find_parts(sources, ".npy")]
+        return [part.name for part in find_parts(sources)]
 
-    assert names("text/**/1.tsv", "./text/1.tsv") == ["1.npy", "2024/05/1.npy"]
-    assert names("text/2024/*/1.tsv") == names("text/2024") == ["05/1.npy"]
-    assert names(str(Path("text/notes.old.jsonl.gz").absolute())) == ["notes.old.npy"]
+    assert names("text/**/1.tsv", "./text/1.tsv") == ["1.parquet", "2024/05/1.parquet"]
+    assert names("text/2024/*/1.tsv") == names("text/2024") == ["05/1.parquet"]
+    assert names(str(Path("text/notes.old.jsonl.gz").absolute())) == ["notes.old.parquet"]
     for sources, message in [
         ([], "no files"),
-        (["text/1.tsv", "text/2024/05/1.tsv"], "text/1.tsv and text/2024/05/1.tsv: both become 1.npy"),
+        (["text/1.tsv", "text/2024/05/1.tsv"], "text/1.tsv and text/2024/05/1.tsv: both become 1.parquet"),
         (["-"], "-: a folder of vectors gets a file for each file"),
         (["hub:a/b"], "hub:a/b: a folder of vectors"),
         (["stsb-open:train"], "stsb-open:train: a folder of vectors"),
         (["text/*.parquet"], "no file matches"),
-        (["text/2024/05", "text/1.tsv"], "text/2024/05/1.tsv and text/1.tsv: both become 1.npy"),
+        (["text/2024/05", "text/1.tsv"], "text/2024/05/1.tsv and text/1.tsv: both become 1.parquet"),
         (["none"], "unknown file or dataset"),
     ]:
         with pytest.raises(InputError, match=message):

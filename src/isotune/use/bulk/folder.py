@@ -14,7 +14,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import takewhile
@@ -31,9 +31,10 @@ from isotune.files import read_json
 from isotune.kernels import Precision, default_device
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.places import Place
-from isotune.use.bulk.vector_file import Source, encode_file
+from isotune.use.bulk.vector_file import encode_file
 
 MANIFEST = "_manifest.json"
+SUFFIX = ".parquet"  # of the files of vectors
 CLOCK = 10_000_000  # nanoseconds by which file systems round times
 
 
@@ -64,7 +65,6 @@ def encode_files(
     sources: Sequence[str],
     out: str | Path,
     *,
-    suffix: str = ".parquet",
     precision: Precision | None = None,
     normalize: bool = False,
     columns: Mapping[str, str] | None = None,
@@ -77,15 +77,14 @@ def encode_files(
     file that can't be read is named at the end. A folder that is there was made by the same options. `columns` is
     {"sentence": column}. Of eight processes that share the files, the second has the `shard` "2/8".
     """
-    parts = find_parts(sources, suffix)
+    parts = find_parts(sources)
     mine = _of_shard(parts, shard)
-    options = {"suffix": suffix, "normalize": normalize, "columns": dict(columns or {})}
-    folder = VectorFolder(Place.of(out), encoder, resolved(precision, default_device()), options)
+    folder = VectorFolder(Place.of(out), encoder, resolved(precision, default_device()), normalize, dict(columns or {}))
     loaded = folder.open()
     made, rows, problems = 0, 0, []
     for part in folder.left(mine):
         try:
-            rows += folder.encode(part, loaded, advance=advance)[0]
+            rows += folder.encode(part, loaded, advance)[0]
             made += 1
         except InputError as error:
             problems.append(str(error))
@@ -99,7 +98,7 @@ def tell(problems: Sequence[str], parts: int) -> None:
         raise InputError(f"{problems[0]} ({len(problems)} of {parts} parts can't be encoded; the others are done)")
 
 
-def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
+def find_parts(sources: Sequence[str]) -> list[Part]:
     """The parts of all sources, in their order.
 
     A file is named after its source. Files that match a pattern keep their folders below the pattern's fixed beginning,
@@ -115,7 +114,7 @@ def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
         for place, name, time in _found(source):
             format_of(Path(name))
             stem = PurePath(name).with_suffix("") if name.lower().endswith(".gz") else PurePath(name)
-            part = Part(place, name, time, stem.with_suffix(suffix).as_posix())
+            part = Part(place, name, time, stem.with_suffix(SUFFIX).as_posix())
             known = parts.setdefault(part.name, part)
             if (known.source.system, known.source.path) != (place.system, place.path):
                 raise InputError(f"{known.source.name} and {place.name}: both become {part.name}; make two folders")
@@ -154,20 +153,20 @@ class VectorFolder:
     place: Place
     encoder: str
     precision: Precision | None
-    options: Mapping[str, Any]  # suffix, normalize and columns, as `encode_files` has them
-    ids: str = ""  # the column that tells rows apart, if there is one
+    normalize: bool
+    columns: Mapping[str, str]
 
     def open(self) -> Encoder:
         """Loads the encoder, and makes the folder with its manifest; or checks how the vectors there were made."""
         loaded = Encoder.load(self.encoder, precision=self.precision)
-        settings = {
+        settings: dict[str, Any] = {
             "isotune": version("isotune"),
             "encoder": self.encoder,  # for people, as the version is; the fingerprint decides
             "fingerprint": loaded.fingerprint(),
             "dimension": loaded.dimension,
             "precision": self.precision or "as saved",
-            **self.options,
-            "ids": self.ids or None,
+            "normalize": self.normalize,
+            "columns": self.columns,
         }
         name, manifest = self.place.name, self.place.below(MANIFEST)
         if not manifest.files():
@@ -205,16 +204,10 @@ class VectorFolder:
 
         return [part for part in parts if not is_done(part)]
 
-    def encode(
-        self,
-        part: Part,
-        encoder: Encoder,
-        change: Callable[[Source], Source] | None = None,
-        advance: Advance | None = None,
-    ) -> tuple[int, int]:
+    def encode(self, part: Part, encoder: Encoder, advance: Advance | None = None) -> tuple[int, int]:
         """Makes the file of vectors of a part; returns its number of rows, and how many of their texts were cut."""
         cut = encoder.seen["cut"]
         with part.source.read() as text, self.place.below(part.name).written() as file:
-            rows = encode_file(encoder, text, file, change=change, advance=advance, **self.options)
+            rows = encode_file(encoder, text, file, self.columns, self.normalize, advance)
             os.utime(file, ns=(part.time, part.time))
         return rows, encoder.seen["cut"] - cut

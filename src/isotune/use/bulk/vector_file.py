@@ -3,8 +3,8 @@
 A parquet file keeps its types. Columns of other files get the types that `isotune.data.tables` finds for them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -30,20 +30,21 @@ Source = tuple[str, pa.Schema, Iterator[pa.Table]]
 """The column of the text, the schema, and the rows with a text, some at a time."""
 
 
-def write_vectors(
-    file: BinaryIO, suffix: str, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]
-) -> int:
-    """Writes blocks of n rows with vectors [n, dimension]; .npy has the vectors alone. Returns the number of rows."""
+def write_npy(file: BinaryIO, dimension: int, blocks: Iterable[Vectors]) -> int:
+    """Writes vectors [n, dimension] block by block; returns their number."""
     rows = 0
-    if suffix == ".npy":
-        _write_header(file, 0, dimension)
-        for _, vectors in blocks:
-            file.write(vectors.astype("<f4", order="C", copy=False).data)
-            rows += len(vectors)
-        file.seek(0)
-        _write_header(file, rows, dimension)  # numpy leaves room for any number
-        return rows
-    field = pa.field(VECTOR, pa.list_(pa.float32(), dimension))
+    _write_header(file, 0, dimension)
+    for vectors in blocks:
+        file.write(vectors.astype("<f4", order="C", copy=False).data)
+        rows += len(vectors)
+    file.seek(0)
+    _write_header(file, rows, dimension)  # numpy leaves room for any number
+    return rows
+
+
+def write_parquet(file: BinaryIO, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]) -> int:
+    """Writes blocks of n rows with vectors [n, dimension]; returns the number of rows."""
+    rows, field = 0, pa.field(VECTOR, pa.list_(pa.float32(), dimension))
     with pq.ParquetWriter(file, schema.append(field)) as writer:
         for table, vectors in blocks:
             column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), dimension)
@@ -60,19 +61,12 @@ def encode_file(
     encoder: Encoder,
     source: Path,
     target: Path,
-    *,
-    suffix: str,
     columns: Mapping[str, str],
     normalize: bool,
-    change: Callable[[Source], Source] | None = None,
     advance: Advance | None = None,
 ) -> int:
-    """Writes the vectors of a file's rows, in order and without blank texts, with `encode_files`' options.
-
-    `change` may give the rows more columns.
-    """
-    with rows_of_file(source, columns, text_only=suffix == ".npy") as rows_read:
-        column, schema, tables = change(rows_read) if change else rows_read
+    """Writes a parquet file of a file's rows, in order and without blank texts, with `encode_files`' options."""
+    with (_parquet if source.suffix.lower() == ".parquet" else _records)(source, columns) as (column, schema, tables):
         if VECTOR in schema.names:
             raise InputError(f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name")
         rows = schema.empty_table()  # those that were read and not yet written
@@ -90,12 +84,7 @@ def encode_file(
                 rows = rows.slice(len(part))
 
         with target.open("wb") as file:
-            return write_vectors(file, suffix, schema, encoder.dimension, encoded())
-
-
-def rows_of_file(path: Path, columns: Mapping[str, str], *, text_only: bool = False) -> AbstractContextManager[Source]:
-    """Opens a file of text, of any format."""
-    return (_parquet if path.suffix.lower() == ".parquet" else _records)(path, columns, text_only)
+            return write_parquet(file, schema, encoder.dimension, encoded())
 
 
 def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -> str:
@@ -107,18 +96,16 @@ def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -
 
 
 @contextmanager
-def _parquet(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterator[Source]:
+def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[Source]:
     with opened(path) as file:
         schema = next(parquet_batches(file, str(path), PART)).schema
     column = _text_column(path, schema.names, columns)
-    if text_only:
-        schema = pa.schema([schema.field(column)])
 
     def tables() -> Iterator[pa.Table]:
         done, blank = 0, []
         with opened(path) as file:
             for batch in parquet_batches(file, str(path), PART):
-                table = pa.Table.from_batches([batch]).select(schema.names)
+                table = pa.Table.from_batches([batch])
                 texts = enumerate(table[column].to_pylist(), done + 1)
                 filled = [text_value(text, column, f"{path}:{number}") != "" for number, text in texts]
                 blank += [done + row for row, is_filled in enumerate(filled, 1) if not is_filled]
@@ -130,7 +117,7 @@ def _parquet(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterato
 
 
 @contextmanager
-def _records(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterator[Source]:
+def _records(path: Path, columns: Mapping[str, str]) -> Iterator[Source]:
     records = read_file(path)
     first = next(records, None)
     if first is None:
@@ -142,12 +129,11 @@ def _records(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterato
         for number, record in chain([first], records):
             place = f"{path}:{number}"
             if text_value(record.get(column), column, place):
-                yield place, {column: record[column]} if text_only else record
+                yield place, record
             else:
                 blank.append(number)
         tell_blank(str(path), blank)
 
-    names = [column] if text_only else list(first[1])
-    known = pa.schema([(name, pa.string() if name == column else pa.null()) for name in names])
+    known = pa.schema([(name, pa.string() if name == column else pa.null()) for name in first[1]])
     with typed(filled(), known) as (schema, tables):
         yield column, schema, tables
