@@ -24,21 +24,17 @@ def layers_of(model: nn.Module) -> list[Tensor]:
 
 
 @pytest.mark.parametrize(("hidden", "seed"), [(0, 1111), (4, 7)])
-def test_folds_trained_together_are_those_trained_one_by_one(hidden: int, seed: int) -> None:
+@pytest.mark.parametrize("count", [50, 65, 140])  # epochs of one batch, of one batch and a row, and of three batches
+def test_decays_trained_together_are_those_trained_one_by_one(count: int, hidden: int, seed: int) -> None:
     x, y = rows(200)
-    # Epochs of one batch, of one batch and a row, of three batches, and of one batch; the dev rows differ in number.
-    parts = [(range(50), range(50, 90)), (range(30, 95), range(100, 120)), (range(60, 200), range(60))]
-    parts += [(range(100, 160), range(170, 200))]
-    folds = [Fold(np.array(train), np.array(dev), np.random.RandomState(seed)) for train, dev in parts]
-    decays = torch.tensor([DECAYS] * 4, dtype=torch.float64)
-    trained = train_probes(x, y, folds, decays, classes=3, hidden=hidden, seed=seed)
-    for fold, (train, dev) in enumerate(parts):
-        for place, decay in enumerate(DECAYS):
-            model, accuracy = reference.fit(x[train], y[train], decay, 3, hidden, (x[dev], y[dev]), seed=seed)
-            assert trained.accuracy[fold, place].item() == accuracy
-            for layer, expected in zip(trained.layers, layers_of(model), strict=True):
-                assert torch.allclose(layer[fold, place], expected, rtol=1e-9, atol=1e-12)
-            assert trained.predict(x, fold, place).tolist() == model(x).argmax(1).tolist()
+    train, dev = np.arange(count), np.arange(150, 190)
+    trained = train_probes(x, y, Fold(train, dev, np.random.RandomState(seed)), DECAYS, 3, hidden, seed)
+    for place, decay in enumerate(DECAYS):
+        model, accuracy = reference.fit(x[train], y[train], decay, 3, hidden, (x[dev], y[dev]), seed=seed)
+        assert trained.accuracy[place].item() == accuracy
+        for layer, expected in zip(trained.layers, layers_of(model), strict=True):
+            assert torch.allclose(layer[place], expected, rtol=1e-9, atol=1e-12)
+        assert trained.predict(x, place).tolist() == model(x).argmax(1).tolist()
 
 
 def test_a_twentieth_is_held_out() -> None:
@@ -46,10 +42,10 @@ def test_a_twentieth_is_held_out() -> None:
     fold = Fold.holding_out(np.arange(70), 1111)
     assert (len(fold.train), len(fold.dev)) == (67, 3)
     assert sorted([*fold.train, *fold.dev]) == list(range(70))
-    trained = train_probes(x, y, [fold], torch.tensor([[1e-3]]), classes=3)
+    trained = train_probes(x, y, fold, [1e-3], classes=3)
     model, accuracy = reference.fit(x, y, 1e-3, 3, 0)
     assert trained.accuracy.item() == accuracy
-    assert torch.allclose(trained.layers[0][0, 0], layers_of(model)[0], rtol=1e-6)
+    assert torch.allclose(trained.layers[0][0], layers_of(model)[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +59,9 @@ def test_training_ends_at_the_sixth_look_without_a_gain_or_past_200_epochs(
     accuracies: list[float], looks: int, best: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = iter(accuracies)
-    monkeypatch.setattr(probes, "_accuracy", lambda *_: torch.full((1, 1), next(left), dtype=torch.float64))
+    monkeypatch.setattr(probes, "_accuracy", lambda *_: torch.full((1,), next(left), dtype=torch.float64))
     x, y = rows(5)
-    trained = train_probes(
-        x, y, [Fold(np.arange(5), np.arange(3), np.random.RandomState(1111))], torch.tensor([[0.0]]), classes=3
-    )
+    trained = train_probes(x, y, Fold(np.arange(5), np.arange(3), np.random.RandomState(1111)), [0.0], classes=3)
     assert trained.accuracy.item() == best
     assert len(list(left)) == len(accuracies) - looks
 
@@ -75,8 +69,6 @@ def test_training_ends_at_the_sixth_look_without_a_gain_or_past_200_epochs(
 def test_training_leaves_the_callers_random_state_alone() -> None:
     x, y = rows(10)
     before, numbers = torch.random.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]
-    train_probes(
-        x, y, [Fold(np.arange(9), np.arange(9, 10), np.random.RandomState(1111))], torch.tensor([[0.0]]), classes=3
-    )
+    train_probes(x, y, Fold(np.arange(9), np.arange(9, 10), np.random.RandomState(1111)), [0.0], classes=3)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert np.random.get_state()[1].tolist() == numbers  # type: ignore[index]

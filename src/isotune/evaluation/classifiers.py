@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.evaluation.probes import SEED, Fold, Integers, Probes, train_probes
@@ -95,23 +94,23 @@ class SentEval:
         return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))
 
     def _by_dev(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> ClassifierResult:
-        probes = self._train(x, y, [self._fold(train, dev)], [DECAYS])
-        (best,), (place,) = _choose(probes.accuracy)
-        predictions = probes.predict(x[test], decay=place).cpu().numpy()
+        probes = self._train(x, y, self._fold(train, dev), DECAYS)
+        best, place = _choose(probes.accuracy)
+        predictions = probes.predict(x[test], place).cpu().numpy()
         return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
 
     def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
         seed = self.seed if len(outer) == 1 else SEED
-        inner = [self._fold(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen], seed)]
-        accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [outer x inner, decays]
-        best, places = _choose(accuracy.unflatten(0, (len(outer), FOLDS)).mean(1))
-        decays = [DECAYS[place] for place in places]
-        probes = self._train(
-            x, y, [Fold.holding_out(seen, self.seed) for seen, _ in outer], [[decay] for decay in decays]
-        )
         predictions = np.empty_like(y)
-        for fold, (_, test) in enumerate(outer):
-            predictions[test] = probes.predict(x[test], fold).cpu().numpy()
+        best, decays = [], []
+        for seen, test in outer:
+            inner = [self._fold(seen[train], seen[dev]) for train, dev in _folds(y[seen], seed)]
+            accuracy = torch.stack([self._train(x, y, fold, DECAYS).accuracy for fold in inner])  # [inner, decays]
+            highest, place = _choose(accuracy.mean(0))
+            best.append(highest)
+            decays.append(DECAYS[place])
+            probes = self._train(x, y, Fold.holding_out(seen, self.seed), decays[-1:])
+            predictions[test] = probes.predict(x[test]).cpu().numpy()
         tested = np.sort(np.concatenate([test for _, test in outer]))
         tested_on = "on test" if len(outer) == 1 else f"by {len(outer)} folds around these"
         protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
@@ -120,20 +119,18 @@ class SentEval:
     def _fold(self, train: Integers, dev: Integers) -> Fold:
         return Fold(train, dev, np.random.RandomState(self.seed))
 
-    def _train(self, x: Tensor, y: Integers, folds: Sequence[Fold], decays: Sequence[Sequence[float]]) -> Probes:
+    def _train(self, x: Tensor, y: Integers, fold: Fold, decays: Sequence[float]) -> Probes:
         targets = torch.from_numpy(y).to(x.device)
-        grid = torch.tensor(decays, device=x.device)  # [F, R]
-        return train_probes(x, targets, folds, grid, int(y.max()) + 1, self.hidden, self.seed)
+        return train_probes(x, targets, fold, decays, int(y.max()) + 1, self.hidden, self.seed)
 
 
 Classifier: TypeAlias = Logistic | SentEval
 
 
-def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
-    """The best accuracy of each row of [K, decays] in two decimals of per cent, and its first place, as in SentEval."""
+def _choose(accuracy: Tensor) -> tuple[float, int]:
+    """The best accuracy of [decays], in two decimals of per cent, and its first place, as in SentEval."""
     rounded = (100 * accuracy.cpu().numpy()).round(2)
-    places = rounded.argmax(1)
-    return rounded.max(1) / 100, places.tolist()
+    return float(rounded.max()) / 100, int(rounded.argmax())
 
 
 def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
