@@ -104,7 +104,6 @@ def test_a_full_disk(refused: Refused, tiny_model: Path, text: Path, name: str) 
         "encode MODEL text.txt --out v.parquet",
         "encode MODEL text.txt text.txt --out vectors/",
         "index MODEL text.txt --out index",
-        "mine MODEL text.txt",
         "evaluate MODEL --tasks stsb-open:dev",
         "label text.txt --encoders MODEL",
     ],

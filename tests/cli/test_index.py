@@ -1,11 +1,10 @@
-"""`isotune index`, `search`, `rows` and `mine`."""
+"""`isotune index`, `search` and `rows`."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from isotune.data import Pair, Triplet, read
 from isotune.encoder.encoder import Encoder
 from tests.cli.conftest import Call, Refused
 
@@ -77,18 +76,3 @@ def test_rows_may_be_added_in_another_precision(
     Path("more.txt").write_text("the man sees a cat\n")
     assert isotune("index", tiny_model, "more.txt", "--precision", "bfloat16").code == 0
     assert precisions == ["bfloat16"]
-
-
-def test_mined_pairs_can_be_trained_on(isotune: Call, refused: Refused, tiny_model: Path, text: Path) -> None:
-    code, out, _ = isotune("mine", tiny_model, text, "--above", "0.8")
-    assert code == 0
-    assert out.startswith("pairs.csv: ")
-    count = len(Path("pairs.csv").read_text().splitlines()) - 1
-    assert count > 10
-    assert len(list(read("pairs.csv", Pair))) == count
-    code, out, _ = isotune("mine", tiny_model, "pairs.csv", "--negatives", "2", "--margin", "2")
-    assert out.startswith(f"triplets.csv: {len(list(read('triplets.csv', Triplet)))} triplets, of ")
-    assert "pairs.csv: it exists already" in refused("mine", tiny_model, text)
-    assert "pairs.csv/p.csv: it can't be written" in refused("mine", tiny_model, text, "--out", "pairs.csv/p.csv")
-    assert "--out p.txt: pairs are written as .csv" in refused("mine", tiny_model, text, "--out", "p.txt")
-    assert "no pairs among 60 sentences" in refused("mine", tiny_model, text, "--above", "0.99999", "--out", "p.csv")

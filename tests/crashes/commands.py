@@ -48,7 +48,6 @@ def command_lines(inputs: Inputs) -> dict[str, list[str]]:
         "encode to a file": [*encode, "--out", "out/vectors.npy"],
         "encode to a folder": [*encode, str(more), "--out", "out/vectors"],
         "index": ["index", inputs.model, inputs.text, "--out", "out/index"],
-        "mine": ["mine", inputs.model, inputs.text, "--above", "0.1", "--out", "out/pairs.csv"],
         "label": ["label", inputs.text, "--encoders", inputs.model, "--pairs", "2", "--out", "out/labels.tsv"],
     }
 

@@ -18,7 +18,7 @@ from tests.crashes.commands import assert_refused, call, goes_on, mount, mounted
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LARGE = 1 << 14  # pages: 64 MiB
 FEW = ["train", "encode to a file", "index"]
-OTHERS = ["analyse", "encode to a folder", "mine"]
+OTHERS = ["analyse", "encode to a folder"]
 NAMES = [*FEW, *OTHERS]
 
 

@@ -48,7 +48,6 @@ WORDS = {
     "encode many": ["encode", "bert-tiny", "PARTS", "--out", "out/vectors"],
     "index": ["index", "bert-tiny", "TEXT", "--out", "out/index"],
     "search": ["search", "INDEX", "a dog", "--hybrid"],
-    "mine": ["mine", "bert-tiny", "TEXT", "--above", "0.9", "--out", "out/pairs.csv"],
     "export": ["export", "bert-tiny", "--out", "out/onnx"],
     "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study", "--processes=2", "--threads=1"],
     "reproduce": ["reproduce"],

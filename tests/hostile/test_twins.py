@@ -37,8 +37,7 @@ def twins(inputs: Inputs) -> Iterator[tuple[str, list[str], list[str]]]:
         yield name, words, words if name in EQUAL else second[name]
     to_parquet = [[*lines["encode to a file"][:-1], "out/v.parquet"] for lines in (first, second)]
     yield "encode to parquet", *to_parquet
-    export = ["export", inputs.model, "--out", "out/onnx"]
-    yield "export", export, [*export, "--int8"]
+    yield "export", *(["export", model, "--out", "out/onnx"] for model in (inputs.model, "bert-tiny"))
 
 
 def test_of_twins_one_ends_well_and_what_is_there_is_its_own(inputs: Inputs, tmp_path: Path) -> None:

@@ -114,14 +114,6 @@ def test_another_pooling_has_no_weights(made: Path, sentences: list[str], tmp_pa
     assert reopened(encoder, tmp_path / "max", sentences).fingerprint() == encoder.fingerprint()
 
 
-def test_an_export_has_the_weights_outside_of_the_model_whose_weights_int8_rounds(made: Path) -> None:
-    encoder = Encoder.load(made)
-    tensors = dict(PaddedEncoder(encoder).state_dict())
-    places = [name for name, tensor in tensors.items() if tensor.shape == encoder.token_weights.shape]
-    assert [name for name in places if torch.equal(tensors[name], encoder.token_weights)]
-    assert not [name for name in places if name.startswith("backbone.model.")]
-
-
 def test_a_strangers_weights_are_those_of_sentence_transformers(
     kept: Path, sentences: list[str], tmp_path: Path
 ) -> None:

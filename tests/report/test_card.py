@@ -117,8 +117,7 @@ def test_a_card_says_what_can_not_be_exported(pooling: str, tiny_model: Path) ->
 
 
 def test_the_card_of_an_export(tiny_model: Path) -> None:
-    card = model_card(Encoder.load(tiny_model), tiny_model, onnx=True, int8=0.9931)
+    card = model_card(Encoder.load(tiny_model), tiny_model, onnx=True)
     assert "from encode import encode" in card
     assert "sentence_transformers" not in card
     assert "fastembed" in card
-    assert "the mean cosine with the float32 vectors is 0.9931." in " ".join(card.split())

@@ -25,7 +25,6 @@ COMMANDS = {
     "index": ("Keep the rows of files in a search index.", "runs/first/encoder stsb-open:train --out first-index"),
     "search": ("Find the rows of an index that are nearest to a query.", 'first-index "a man plays music" -k 3'),
     "rows": ("Describe an index, and list or delete its rows.", "first-index -k 3"),
-    "mine": ("Find pairs that mean the same, to train on.", "runs/first/encoder stsb-open:train --out mined.csv"),
     "export": ("Write an encoder as an ONNX graph that needs no torch.", "runs/first/encoder --out first-onnx"),
     "serve": ("Answer requests over HTTP, and show a page to try encoders.", "runs/first/encoder --index first-index"),
     "recipes": ("List the recipes: the training settings that come with isotune.", "adapt"),

@@ -8,10 +8,6 @@ from cyclopts import Parameter
 from isotune.cli.parameters import ENCODER, Name
 
 OUT = "The new folder: model.onnx, the tokenizer, settings, an example (encode.py) and a model card (README.md)."
-INT8 = (
-    "Round the model's weights to 8-bit integers: a quarter of the size, and slightly different vectors. What this "
-    "costs is measured on the bundled test pairs."
-)
 
 
 def export(
@@ -19,7 +15,6 @@ def export(
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],
-    int8: Annotated[bool, Parameter(help=INT8)] = False,
 ) -> None:
     """Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
     encoder's vectors for the sentences of the bundled test pairs.
@@ -29,9 +24,7 @@ def export(
     from isotune.use.export.onnx import export_onnx
 
     with Console(stderr=True).status("exporting"):
-        result = export_onnx(encoder, out, int8=int8)
+        result = export_onnx(encoder, out)
     size = sum(path.stat().st_size for path in result.folder.glob("model.onnx*"))
     print(f"{result.folder}: model.onnx of {size / 1e6:,.1f} MB; python {result.folder / 'encode.py'} tries it")
     print(f"float32: off by at most {result.difference:.1e} of a vector's length")
-    if result.cosine is not None:
-        print(f"int8: mean cosine {result.cosine:.4f} with float32")

@@ -40,11 +40,6 @@ WHERE = Parameter(
     "and those of the files.",
     metavar="SQL",
 )
-PROBABILITY = Parameter(
-    help="The least probability that two sentences mean the same, as a limit in place of a cosine. It needs an encoder "
-    "that isotune evaluate --calibrate has calibrated.",
-    metavar="NUMBER",
-)
 JSON = Parameter(name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative="")
 LIST_JSON = Parameter(name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative="")
 STAND_INS = Parameter(

@@ -5,10 +5,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import INDEX, JSON, PROBABILITY, WHERE, Name
+from isotune.cli.parameters import INDEX, JSON, WHERE, Name
 
 K = "How many rows to print."
 HYBRID = "Join the ranking by cosine with a ranking by words, so that rare words and names count too."
+PROBABILITY = (
+    "The least probability that two sentences mean the same, as a limit in place of a cosine. It needs an encoder "
+    "that isotune evaluate --calibrate has calibrated."
+)
 ENCODER = "The encoder of the index, if it is not where it was when the index was made."
 
 
@@ -20,7 +24,7 @@ def search(
     k: Annotated[int, Parameter(name="-k", help=K, metavar="NUMBER")] = 10,
     where: Annotated[str | None, WHERE] = None,
     hybrid: Annotated[bool, Parameter(help=HYBRID)] = False,
-    probability: Annotated[float | None, PROBABILITY] = None,
+    probability: Annotated[float | None, Parameter(help=PROBABILITY, metavar="NUMBER")] = None,
     encoder: Annotated[Name | None, Parameter(help=ENCODER, metavar="ENCODER")] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:

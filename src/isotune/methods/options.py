@@ -271,7 +271,7 @@ class PairsOptions(NeighboursOptions):
     """Two texts that belong together, such as a title and its body, by InfoNCE."""
 
     negatives: bool = False
-    """Rows have a third text, a hard negative, as isotune mine --negatives writes them."""
+    """Rows have a third text, a hard negative."""
 
 
 class CLSROptions(MethodOptions):

@@ -37,18 +37,8 @@ def write_card(encoder: Encoder, folder: Path) -> Path:
     return path
 
 
-def model_card(
-    encoder: Encoder,
-    source: str | Path,
-    *,
-    licence: str = "",
-    onnx: bool = False,
-    int8: float | None = None,
-) -> str:
-    """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder.
-
-    `int8` is the mean cosine of vectors before and after rounding to 8-bit weights.
-    """
+def model_card(encoder: Encoder, source: str | Path, *, licence: str = "", onnx: bool = False) -> str:
+    """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder."""
     folder = Path(source)
     run = _read_run(folder.parent) if folder.name == "encoder" and (folder.parent / "recipe.toml").exists() else None
     name = str(source)
@@ -60,7 +50,6 @@ def model_card(
         encoder=encoder,
         run=run,
         onnx=onnx,
-        int8=int8,
         licence=licence,
         before=fill_mask(before, encoder.tokenizer),
         exportable=encoder.pooling.mode in FLAGS,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -81,17 +81,9 @@ def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], pooli
     np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
 
 
-class Both(NamedTuple):
-    """An encoder, and the two folders of one export."""
-
-    encoder: Encoder
-    float32: Path
-    exported: Exported  # in int8
-
-
 @pytest.fixture(scope="module")
-def both(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """An encoder with all that can go wrong, and its export. The float32 graph is kept."""
+def exported(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The export of an encoder with all that can go wrong, which lies beside it."""
     folder = tmp_path_factory.mktemp("export")
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -101,28 +93,20 @@ def both(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
     encoder.lowercase = True
     encoder.tokenizer.backend_tokenizer.enable_padding(length=30)  # as in the published all-MiniLM-L6-v2
     encoder.save(folder / "encoder")
-    round_weights = onnx_export._round_weights
-
-    def keep_float32(path: Path, nodes: list[str]) -> None:
-        shutil.copytree(path.parent, folder / "float32")
-        round_weights(path, nodes)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnx_export, "_round_weights", keep_float32)
-        exported = export_onnx(folder / "encoder", folder / "int8", int8=True)
-    return Both(Encoder.load(folder / "encoder"), folder / "float32", exported)
+    return export_onnx(folder / "encoder", folder / "onnx")
 
 
-def test_a_process_without_torch_gives_the_same_vectors(both: Both, sentences: list[str]) -> None:
-    assert both.exported.difference < TOLERANCE
+def test_a_process_without_torch_gives_the_same_vectors(exported: Exported, sentences: list[str]) -> None:
+    assert exported.difference < TOLERANCE
     texts = [*sentences, "A DOG", "", "big " * 100, "café 犬 \n ball"]
-    vectors = encode_without_torch(both.float32, texts)
+    vectors = encode_without_torch(exported.folder, texts)
     assert vectors.shape == (64, 20)
-    np.testing.assert_allclose(vectors, both.encoder.encode(texts), atol=TOLERANCE)
+    expected = Encoder.load(exported.folder.with_name("encoder")).encode(texts)
+    np.testing.assert_allclose(vectors, expected, atol=TOLERANCE)
 
 
-def test_the_files_of_an_export(both: Both) -> None:
-    folder = both.exported.folder
+def test_the_files_of_an_export(exported: Exported) -> None:
+    folder = exported.folder
     settings = {"config.json", "sentence_bert_config.json", "tokenizer_config.json"}
     assert {path.name for path in folder.iterdir()} - settings == {
         "README.md",
@@ -138,26 +122,16 @@ def test_the_files_of_an_export(both: Both) -> None:
     tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     assert tokenizer["padding"]["strategy"] == "BatchLongest"
     assert tokenizer["truncation"]["max_length"] == 32
-    graph = onnx.load(both.float32 / "model.onnx").graph
+    graph = onnx.load(folder / "model.onnx").graph
     assert [value.name for value in graph.input] == ["input_ids", "attention_mask"]
     assert [value.name for value in graph.output] == ["sentence_embedding"]
     assert not any(node.metadata_props for node in graph.node)  # paths of this machine would be there
     assert len((folder / "encode.py").read_text("utf-8").splitlines()) < 30
 
 
-def test_int8_rounds_the_model_and_no_head(both: Both, sentences: list[str]) -> None:
-    assert 0.9 < both.exported.cosine < 1
-    vectors, expected = encode_without_torch(both.exported.folder, sentences), both.encoder.encode(sentences)
-    assert abs(vectors - expected).max() > 10 * TOLERANCE
-    graph = onnx.load(both.exported.folder / "model.onnx").graph
-    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
-    assert onnx.TensorProto.INT8 in types.values()
-    assert {types[name] for name in types if name.startswith("heads.")} == {onnx.TensorProto.FLOAT}
-
-
-def test_what_is_refused_leaves_nothing(both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = both.float32.parent / "encoder"
-    graph = both.float32 / "model.onnx"
+def test_what_is_refused_leaves_nothing(exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = exported.folder.with_name("encoder")
+    graph = exported.folder / "model.onnx"
     monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: shutil.copy(graph, path))
     (tmp_path / "there").mkdir()
     with pytest.raises(InputError, match="there: it exists already; give another name"):

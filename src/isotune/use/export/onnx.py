@@ -33,7 +33,6 @@ from isotune.encoder.format.modules import FLAGS, TRANSFORMER_CONFIG, write_json
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.pooling import LEAST_WEIGHT
 from isotune.errors import InputError, require_extra
-from isotune.evaluation.vectors import unit_length
 from isotune.files import rust_writes, written
 from isotune.report.card import CARD, model_card
 from isotune.report.templates import template
@@ -51,12 +50,11 @@ class Exported:
     """What an export gave: the folder, and what its check measured on the bundled test pairs."""
 
     folder: Path
-    difference: float  # the largest distance between a float32 vector and that of `encode`, as a share of its length
-    cosine: float | None  # the mean cosine of vectors in int8 with those of `encode`; None without int8
+    difference: float  # the largest distance between a vector and that of `encode`, as a share of its length
 
 
-def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Exported:
-    """Writes a new ONNX folder and checks it; `int8` rounds the weights of the model, and not those of heads."""
+def export_onnx(model: str | Path, out: str | Path) -> Exported:
+    """Writes a new ONNX folder and checks it."""
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
     with written(Path(out), new=True) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
@@ -73,7 +71,7 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
             dimension=encoder.dimension,
         )
         (folder / "encode.py").write_text(example, "utf-8")
-        nodes = _write_graph(encoder, folder / "model.onnx")
+        _write_graph(encoder, folder / "model.onnx")
         model_config = encoder.language_model.config  # the kind of model and the length, for servers that ask for them
         model_config.architectures = [type(encoder.language_model).__name__]
         model_config.save_pretrained(folder)
@@ -85,13 +83,8 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
                 f"model {model}: the exported graph gives other vectors than the encoder (off by {difference:.0e} of "
                 f"their length, allowed is {TOLERANCE:.0e}); nothing is exported"
             )
-        cosine = None
-        if int8:
-            _round_weights(folder / "model.onnx", nodes)
-            rounded = _run_example(folder, sentences)
-            cosine = float((unit_length(rounded) * unit_length(expected)).sum(1).mean())
-        (folder / CARD).write_text(model_card(encoder, model, onnx=True, int8=cosine), "utf-8")
-    return Exported(Path(out), difference, cosine)
+        (folder / CARD).write_text(model_card(encoder, model, onnx=True), "utf-8")
+    return Exported(Path(out), difference)
 
 
 def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
@@ -114,8 +107,8 @@ def _run_example(folder: Path, sentences: Sequence[str]) -> NDArray[np.float32]:
     return np.concatenate([encode(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
 
 
-def _write_graph(encoder: Encoder, path: Path) -> list[str]:
-    """Writes the graph, which changes the encoder's attention; returns the nodes that belong to the model."""
+def _write_graph(encoder: Encoder, path: Path) -> None:
+    """Writes the graph, which changes the encoder's attention."""
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
     graph = PaddedEncoder(encoder).eval()
@@ -132,33 +125,8 @@ def _write_graph(encoder: Encoder, path: Path) -> list[str]:
             dynamic_shapes={name: {0: "sentences", 1: "tokens"} for name in INPUTS},
         )
     assert program is not None  # it is None without `dynamo` only
-    namespaces = {str(node.name): node.metadata_props.get("namespace", "") for node in program.model.graph}
-    nodes = [name for name, namespace in namespaces.items() if "backbone.model: " in namespace]
     ClearMetadataAndDocStringPass()(program.model)  # the metadata has paths of this machine
     program.save(str(path))
-    return nodes
-
-
-def _round_weights(path: Path, nodes: list[str]) -> None:
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
-
-    graph = onnx.load(path)
-    del graph.graph.value_info[:]  # torch names some shapes wrongly, and onnxruntime infers them again
-    add_pre_process_metadata(graph)  # torch has folded constants
-    rounded = path.with_name("int8.onnx")
-    operations = ["MatMul", "Gather"]  # linear layers and embeddings
-    quantize_dynamic(
-        graph,
-        rounded,
-        op_types_to_quantize=operations,
-        per_channel=True,
-        weight_type=QuantType.QInt8,
-        nodes_to_quantize=nodes,
-    )
-    path.with_name(f"{path.name}.data").unlink(missing_ok=True)  # weights of 2 GB and more lie there
-    rounded.replace(path)
 
 
 class PaddedEncoder(nn.Module):

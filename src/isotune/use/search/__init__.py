@@ -1,4 +1,4 @@
-"""Search with an encoder: an index on disk, exact nearest neighbours, and pairs that mean the same.
+"""Search with an encoder: an index on disk, and exact nearest neighbours.
 
 index = Index.create("runs/index", "runs/notes/encoder")
 index.add(read_documents("notes.txt"))
