@@ -2,9 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -23,7 +21,6 @@ OPTIONS = (
     "learning rate and fewer steps than the published models. The page names the changed options."
 )
 FETCH = "Only fetch the data and models that the table or figure needs to this machine, for use without a network."
-BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
 
 
@@ -36,7 +33,6 @@ def reproduce(
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
-    budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False, group="Runs")] = inf,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
     every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,
@@ -62,10 +58,9 @@ def reproduce(
     from isotune.lab.studies.run_study import run_study
 
     running: dict[str, Any] = {"stand_ins": stand_ins, "on_ray": engine == "ray", "threads": threads}
-    failed, end = 0, monotonic() + 60 * budget
+    failed = 0
     for study in names:
-        minutes = max(0.0, end - monotonic()) / 60
-        outcome = run_study(study, out / study, runs=out / "runs", minutes=minutes, **changes, **running)
+        outcome = run_study(study, out / study, runs=out / "runs", **changes, **running)
         failed += outcome.failed
         print(outcome.page)
     if every:

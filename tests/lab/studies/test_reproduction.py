@@ -94,11 +94,3 @@ def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypat
     assert all(
         line.measured(made.study, score) == line.printed(made.study, score) for line in lines for score in scores
     )
-
-
-def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_study("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
-    made = Results.read(tmp_path / "study.json")
-    assert [run.arm for run in made.runs if run.values or run.problem] == []
-    assert "sample = 9" in made.study.note
-    assert "the time is over (0 min); 83 runs not made yet" in capsys.readouterr().err
