@@ -59,13 +59,14 @@ def test_no_page_is_written_of_a_run_of_which_a_byte_has_changed(refused: Refuse
 
 def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def one_table(*_: object) -> Study:
-        return Study.from_table({"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"]})
+        return Study.from_table({"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"], "cost": "none"})
 
     monkeypatch.setattr("isotune.lab.studies.read_study", one_table)
     monkeypatch.setattr("isotune.lab.studies.run_study.read_study", one_table)
     code, out, _ = isotune("reproduce", "clsr", "--all", "--options", "steps=9")  # which sizes ignore
     assert code == 0
-    assert out.startswith("clsr/table1, clsr/table2, clsr/table3, clsr/table4: 0 runs.\n")
+    names = [f"clsr/table{number}" for number in range(1, 5)]
+    assert out.splitlines()[:5] == [f"{', '.join(names)}: 0 runs", *(f"{name}: none" for name in names)]
     assert out.splitlines()[-2:] == ["reproduced/clsr/table4/study.html", "reproduced/clsr.html"]
     page = Path("reproduced", "clsr.html").read_text("utf-8")
     assert page.count("<td>875</td>") == page.count('/study.html">Sizes</a>') == 4

@@ -59,7 +59,7 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
                 stage[key] = value
         classes = CLASSES.get(stage["method"]) or stage.get("classes") or ()
         file = rows(sentences, classes, pairs.with_name(f"rows-{number}.jsonl"))
-        if stage["method"] in ("neighbours", "crops"):
+        if stage["method"] == "crops":
             file = str(pairs.with_name("paragraphs.jsonl"))
             texts = ("\n".join(sentences[i : i + 3]) for i in range(0, 60, 3))
             Path(file).write_text("\n".join(json.dumps({"text": text}) for text in texts))

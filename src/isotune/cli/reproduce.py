@@ -1,11 +1,8 @@
 """`isotune reproduce`: the papers' tables and figures, made again or listed."""
 
-import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -14,7 +11,7 @@ from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_th
 
 NAME = "The table or figure, such as consert/table4; with --all, the paper. Without a name, all are listed."
 EVERY = (
-    "Make all tables and figures of a paper, such as consert: say how long that takes, fetch what they need, make the "
+    "Make all tables and figures of a paper, such as consert: say what that costs, fetch what they need, make the "
     "runs, and write one page with all tables, DIR/PAPER.html. The same command goes on after any interruption."
 )
 MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or bert-tiny."
@@ -23,10 +20,7 @@ OPTIONS = (
     "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "
     "learning rate and fewer steps than the published models. The page names the changed options."
 )
-# Of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
-ROWS_A_SECOND = 10
 FETCH = "Only fetch the data and models that the table or figure needs to this machine, for use without a network."
-BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
 
 
@@ -39,7 +33,6 @@ def reproduce(
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
-    budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False, group="Runs")] = inf,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
     every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,
@@ -65,10 +58,9 @@ def reproduce(
     from isotune.lab.studies.run_study import run_study
 
     running: dict[str, Any] = {"stand_ins": stand_ins, "on_ray": engine == "ray", "threads": threads}
-    failed, end = 0, monotonic() + 60 * budget
+    failed = 0
     for study in names:
-        minutes = max(0.0, end - monotonic()) / 60
-        outcome = run_study(study, out / study, runs=out / "runs", minutes=minutes, **changes, **running)
+        outcome = run_study(study, out / study, runs=out / "runs", **changes, **running)
         failed += outcome.failed
         print(outcome.page)
     if every:
@@ -128,19 +120,14 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     from isotune.data import DATASETS
     from isotune.errors import counted
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.plan import changed_study, needs, plan_runs, rows_to_train
+    from isotune.lab.studies.plan import changed_study, needs, plan_runs
 
     studies = [changed_study(read_study(name), seeds, options, with_stand_ins=stand_ins) for name in names]
     planned = [run for study in studies for run in plan_runs(study, model or None)]
-    runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)): run for run in planned}
-    rows = sum(rows_to_train(run.recipe) for run in runs.values() if run.recipe)
-    cores, hours = os.cpu_count() or 1, max(rows / ROWS_A_SECOND / 3600, 0.1)
-    cost = (
-        f" They train on up to {rows:,.0f} rows. BERT-base takes up to {hours:,.1f} hours of a core for that, of the "
-        f"{counted(cores, 'core')} here ({ROWS_A_SECOND} rows a second, measured on an AMD EPYC); no GPU has been "
-        "timed. Rows of frozen encoders are encoded once, and not counted."
-    )
-    stdout_console().print(f"{', '.join(names)}: {counted(len(runs), 'run')}.{cost if rows else ''}", soft_wrap=True)
+    runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)) for run in planned}
+    costs = [f"{name}: {study.cost}" for name, study in zip(names, studies, strict=True) if study.cost]
+    lines = [f"{', '.join(names)}: {counted(len(runs), 'run')}", *costs]
+    stdout_console().print("\n".join(lines), soft_wrap=True)
     needed = [needs(study, model) for study in studies]
     sources = dict.fromkeys(source for data, _ in needed for source in data if source.partition(":")[0] in DATASETS)
     fetch_all(sources, dict.fromkeys(name for _, models in needed for name in models))

@@ -10,7 +10,6 @@ from .packed import pack as pack
 from .rows import HIGHEST_SCORE as HIGHEST_SCORE
 from .rows import LabelledPair as LabelledPair
 from .rows import LabelledSentence as LabelledSentence
-from .rows import NeighbourPair as NeighbourPair
 from .rows import Pair as Pair
 from .rows import Row as Row
 from .rows import ScoredPair as ScoredPair

@@ -5,7 +5,6 @@
 | `Pair` | labelled pairs | pairs that mean the same; in natural language inference, the entailed pairs |
 | `Pair` | scored pairs | pairs with at least a given score |
 | `Triplet` | labelled pairs | a premise, a hypothesis that it entails, and a hypothesis that it contradicts |
-| `NeighbourPair` | texts of several sentences | every two sentences that stand one after the other in a text |
 
 The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order of the source, so no
 hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
@@ -15,19 +14,16 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import Generic, cast
 
 from isotune.data.rows import (
     LabelledPair,
-    NeighbourPair,
     Pair,
     R,
     Record,
     Row,
     ScoredPair,
-    Sentence,
     Triplet,
     match_columns,
     text_fields,
@@ -80,11 +76,6 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
         scored = to_rows(source, records, ScoredPair, columns)
         similar = (Pair(pair.sentence1, pair.sentence2) for pair in scored if pair.score >= least)
         return similar, [f"a score of at least {least:g}"]
-    if row_type is NeighbourPair:
-        texts = to_rows(source, records, Sentence, columns)
-        return _neighbours(text.sentence for text in texts), [
-            "two sentences in a paragraph (in a .txt file, blank lines separate these; elsewhere, each text is one)"
-        ]
 
     first = list(islice(records, 1))
     records = chain(first, records)
@@ -112,12 +103,6 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text; none is blank."""
     return list(filter(None, map(str.strip, _SENTENCE_END.split(text))))
-
-
-def _neighbours(texts: Iterable[str]) -> Iterator[NeighbourPair]:
-    for text in texts:
-        number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)  # a copy has the same
-        yield from (NeighbourPair(*pair, number) for pair in pairwise(sentences_of(text)))
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:

@@ -64,15 +64,7 @@ class ScoredPair(NamedTuple):
     score: float
 
 
-class NeighbourPair(NamedTuple):
-    """Two sentences that stand one after the other in a paragraph, and the number of the paragraph."""
-
-    sentence1: str
-    sentence2: str
-    paragraph: int
-
-
-Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair | NeighbourPair
+Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair
 ROW_TYPES: Mapping[str, type[Row]] = {row_type.__name__: row_type for row_type in get_args(Row)}
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
@@ -108,12 +100,11 @@ TEXT_COLUMNS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 VALUE_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "gold_label", "entailment", "entailment_judgment"),
     "score": ("score", "similarity_score", "relatedness_score", "label"),
-    "paragraph": (),  # no source has it
 }
 
 
 def text_fields(row_type: type[R]) -> tuple[str, ...]:
-    """The text fields of a row type: all fields but the label, score or paragraph."""
+    """The text fields of a row type: all fields but the label or score."""
     return tuple(field for field in row_type._fields if field not in VALUE_COLUMNS)
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -19,8 +19,8 @@ from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records
 from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
-from isotune.data.records import Opened, format_of, read_file, read_text
-from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, Sentence, to_rows
+from isotune.data.records import Opened, read_file, read_text
+from isotune.data.rows import Pair, R, Records, Row, ScoredPair, Sentence, to_rows
 from isotune.errors import InputError, telling, unknown
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def read(
             one of the endings above; a dataset as "name" (all of its splits) or "name:split"; a table (pandas, polars,
             Arrow, `datasets`); an iterable of sentences, of rows or of dicts.
         row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and `Triplet` are made
-            from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises. `NeighbourPair`
-            is made from texts of several sentences.
+            from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises.
         columns: field -> column, for columns that do not have a usual name.
         min_words: rows with a text of fewer words (split at white space) are left out.
         min_score: for `Pair`: scored pairs with at least this score, on the source's own scale, are taken.
@@ -105,18 +104,16 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
         return dataset_records(name, split, query)
     if not isinstance(source, (str, Path)):
         return [Opened("<rows>", _from_python(checked_rows(source), query.row_type))]
-    of_text = _paragraphs if query.row_type is NeighbourPair else iter
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [Opened("<stdin>", of_text(read_text(sys.stdin.buffer, "<stdin>")))]
+        return [Opened("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
         # Whether a record's label, if there is one, is read as the name of a class.
-        labelled = query.row_type not in (Sentence, ScoredPair, NeighbourPair) and query.min_score is None
+        labelled = query.row_type not in (Sentence, ScoredPair) and query.min_score is None
         return [replace(open_hub(HubSource.parse(dataset), split, labelled=labelled), place=str(source))]
-    opened = [(path, read_file(path)) for path in files_of(source)]
-    return [Opened(str(path), of_text(file) if format_of(path) is read_text else file) for path, file in opened]
+    return [Opened(str(path), read_file(path)) for path in files_of(source)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +172,6 @@ def read_scored_pairs(source: Source, split: str = "dev", columns: Mapping[str, 
 def _name_and_split(source: Source) -> tuple[str, str]:
     name, _, split = source.partition(":") if isinstance(source, str) else ("", "", "")
     return name, split
-
-
-def _paragraphs(records: Records) -> Records:
-    """Joins lines without a blank line between them."""
-    for _, group in groupby(enumerate(records), lambda line: line[1][0] - line[0]):  # it grows with a blank line
-        lines = [line for _, line in group]
-        yield lines[0][0], {"sentence": "\n".join(str(record["sentence"]) for _, record in lines)}
 
 
 def files_of(source: str | Path) -> list[Path]:

@@ -62,7 +62,7 @@ class TokenStore:
     columns: int  # sequences in a row
     max_length: int  # the length in tokens to which texts were cut
     fingerprint: Fingerprint
-    targets: Tensor | None  # [rows] int64 numbers of classes or paragraphs, or float32 scores; None if rows have none
+    targets: Tensor | None  # [rows] int64 numbers of classes, or float32 scores; None if rows have none
     _ids: _Flat  # [rows * columns] sequences
     _firsts: NDArray[np.int32] | None  # [rows]
     _texts: _Flat | None  # [rows * text fields] sequences of UTF-8

@@ -79,7 +79,7 @@ class Batch:
     """The tokens of N rows."""
 
     texts: tuple[Packed, ...] = ()  # N sentences for each text of a row: one for sentences, two for pairs
-    targets: Tensor | None = None  # [N] int64 class or paragraph numbers, [N] float32 scores, or [N, D] of teachers
+    targets: Tensor | None = None  # [N] int64 class numbers, [N] float32 scores, or [N, D] of teachers
     sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
     max_length: int | None = None  # the number of tokens that texts were cut to; None is the encoder's limit
     generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it

@@ -260,14 +260,14 @@ class SimCSESupervisedOptions(MethodOptions):
     """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""
 
 
-class NeighboursOptions(MethodOptions):
-    """Two texts that belong together, neighbours in a paragraph or passages of a text, by NT-Xent."""
+class CropsOptions(MethodOptions):
+    """Two passages of a text, by NT-Xent."""
 
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""
 
 
-class PairsOptions(NeighboursOptions):
+class PairsOptions(CropsOptions):
     """Two texts that belong together, such as a title and its body, by InfoNCE."""
 
     negatives: bool = False

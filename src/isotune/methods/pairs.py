@@ -1,16 +1,13 @@
-"""Texts that belong together: a title and its body, a question and its answer, neighbours or passages of one text.
+"""Texts that belong together: a title and its body, a question and its answer, two passages of one text.
 
 Both texts of a row go through the encoder. Of a question and its answer, the first has to find the second among the
-second texts of the batch (InfoNCE), as in E5 (Wang et al. 2022, section 3.2). Texts of equal roles have to find each
-other among all texts of the batch (NT-Xent): sentences that follow one another (Quick-Thoughts, Logeswaran and Lee
-2018, section 3), and passages of a text, drawn anew in each step (González-Márquez, Berens and Kobak 2026).
+second texts of the batch (InfoNCE), as in E5 (Wang et al. 2022, section 3.2). Passages of a text, drawn anew in each
+step, have equal roles and have to find each other among all passages of the batch (NT-Xent; González-Márquez, Berens
+and Kobak 2026).
 
 A batch may hold texts that belong together though they are in different rows: false negatives, which the loss would
-push apart. Two rows are not compared if
-
-- they have a text in common, such as a title with two bodies, or a body that was posted twice (letters and digits are
-  compared), or
-- they are neighbours from the same paragraph.
+push apart. Two rows are not compared if they have a text in common, such as a title with two bodies, or a body that was
+posted twice (letters and digits are compared).
 
 sentence-transformers keeps such copies out of a batch (its `NoDuplicatesBatchSampler`). Leaving them out of the
 denominator instead needs no other order of the rows. Texts that mean the same in other words stay negatives.
@@ -26,13 +23,13 @@ import torch
 from torch import Generator, Tensor
 
 from isotune.data.packed import pack
-from isotune.data.rows import NeighbourPair, Pair, Row, Sentence, Triplet, normalized
+from isotune.data.rows import Pair, Row, Sentence, Triplet, normalized
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import info_nce, nt_xent
 from isotune.methods.method import Batch, Method
-from isotune.methods.options import NeighboursOptions, PairsOptions
+from isotune.methods.options import CropsOptions, PairsOptions
 from isotune.views.crops import two_passages
 
 
@@ -43,9 +40,9 @@ class Pairs(Method):
     needs_text = True
     separates_copies = False
     roles: Sequence[str] = ("query", "document")
-    options: NeighboursOptions
+    options: CropsOptions
 
-    def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
+    def __init__(self, options: CropsOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         if isinstance(options, PairsOptions) and options.negatives:
             self.rows, self.roles = Triplet, ("query", "document", "document")
@@ -63,25 +60,13 @@ class Pairs(Method):
         return {"info_nce": info_nce(first, second, self.options.temperature, hard, of_rows)}
 
 
-class Neighbours(Pairs):
-    """Two sentences that stand one after the other; rows of one paragraph are not compared either."""
-
-    rows: type[Row] = NeighbourPair
-    roles: Sequence[str] = ("document", "document")
-
-    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """NT-Xent between the texts, which have equal roles, without false negatives."""
-        first, second = encoded
-        return {"nt_xent": nt_xent(first, second, self.options.temperature, groups(batch).to(first.device))}
-
-
-class Crops(Neighbours):
+class Crops(Pairs):
     """Two passages of each text; copies of a text are not compared."""
 
     rows = Sentence
     roles = ("document",)
 
-    def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
+    def __init__(self, options: CropsOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         self.tokenize_passages = encoder.prompted("document").tokenize
 
@@ -95,25 +80,26 @@ class Crops(Neighbours):
         tokens = (self.tokenize_passages(view, batch.max_length) for view in passages)
         return replace(batch, texts=tuple(map(pack, tokens)))
 
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """NT-Xent between the passages, which have equal roles, without false negatives."""
+        first, second = encoded
+        return {"nt_xent": nt_xent(first, second, self.options.temperature, groups(batch).to(first.device))}
+
 
 def groups(batch: Batch) -> Tensor:
-    """[N, G] int64: the numbers of the texts of each row and of its paragraph; rows that share one belong together.
+    """[N, G] int64: the numbers of the texts of each row; rows that share one belong together.
 
     With hard negatives [2N, G]: after the rows' numbers, those of their negatives.
 
     Raises:
-        InputError: all rows share a title, a body or a paragraph.
+        InputError: all rows share a text.
     """
     numbers: dict[bytes, int] = {}
     columns = [[numbers.setdefault(normalized(text), len(numbers)) for text in texts] for texts in batch.sentences]
     of_rows, negatives = columns[:2], columns[2:]
-    if batch.targets is not None:
-        # Numbers of their own, below those of the texts.
-        of_rows.append((-1 - batch.targets.unique(return_inverse=True)[1]).tolist())
     table = torch.tensor(of_rows).T
     if (table == table[0]).all(0).any():
         raise InputError(
-            "all rows of a step are of one document or share a text, so that none is left to compare with: give more "
-            "documents; in a .txt file of paragraphs, blank lines separate these"
+            "all rows of a step share a text, so that none is left to compare with: give more different texts"
         )
     return torch.cat([table, *(torch.tensor(numbers)[:, None].expand_as(table) for numbers in negatives)])

@@ -27,7 +27,7 @@ MODEL_KINDS |= {PAIRS_RECIPES[name]: kind for name, kind in MODEL_KINDS.items()}
 
 
 _FILES = toml_files(resources.files(__name__))
-_FIRST = (*PAIRS_RECIPES, *PAIRS_RECIPES.values(), "neighbours", "crops", "consert-sif")  # for texts of the user's own
+_FIRST = (*PAIRS_RECIPES, *PAIRS_RECIPES.values(), "crops", "consert-sif")  # for texts of the user's own
 RECIPES: Registry[Traversable] = Registry("recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)})
 """The TOML files of the recipes by name, in the order in which people need them."""
 

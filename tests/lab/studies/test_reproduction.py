@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,10 @@ from isotune.lab.studies.run_study import run_study
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
+    of_all: dict[str, Any] = {"model": "bert-tiny", "seed": 0, "cell": {}}
     runs = [
-        MadeRun(arm=arm, model="bert-tiny", seed=0, cell={}, run=arm, values=scores) for arm, scores in values.items()
+        MadeRun(**of_all, arm=arm, run=arm, problem="" if scores else "failed", values=scores)
+        for arm, scores in values.items()
     ]
     return Results(
         name="t", study=study, model="", runs=tuple(runs), statistics={}, comparisons=(), analyses=(), facts={}
@@ -75,7 +78,7 @@ def test_published_stands_below_measured(tmp_path: Path) -> None:
     assert rows == [
         ("a", "51.00 ± 1.41"),
         ("a, published", "70.50 ± 0.25"),
-        ("b: not made", ""),
+        ("b: failed", ""),
         ("another paper&#39;s, published", "60.00"),
     ]
 
@@ -94,11 +97,3 @@ def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypat
     assert all(
         line.measured(made.study, score) == line.printed(made.study, score) for line in lines for score in scores
     )
-
-
-def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_study("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
-    made = Results.read(tmp_path / "study.json")
-    assert [run.arm for run in made.runs if run.values or run.problem] == []
-    assert "sample = 9" in made.study.note
-    assert "the time is over (0 min); 83 runs not made yet" in capsys.readouterr().err

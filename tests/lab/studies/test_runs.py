@@ -1,4 +1,4 @@
-"""The order in which the runs of a study are made, and the time limit."""
+"""The order in which the runs of a study are made."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,13 +31,12 @@ STUDY = Study.from_table(
 
 
 class Workers:
-    """Makes runs without training, each in a minute."""
+    """Makes runs without training."""
 
     def __init__(self, count: int = 2) -> None:
         self.count = count
         self.begun: list[str] = []
         self.running: list[Job] = []
-        self.now = 0.0
 
     def start(self, job: Job) -> None:
         stage = job.recipe["stages"][0]
@@ -45,7 +44,6 @@ class Workers:
         self.running.append(job)
 
     def wait(self) -> tuple[Job, str]:
-        self.now += 60 / self.count
         job = self.running.pop(0)
         (job.folder / "encoder").mkdir(parents=True)
         np.savez(job.folder / VALUES)
@@ -55,15 +53,12 @@ class Workers:
 
 
 @pytest.fixture
-def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[StudyRuns, list[str]]]:
+def make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[StudyRuns, list[str]]]:
     """Makes the runs; returns them and the lines that were printed."""
 
-    def make_runs(workers: Workers, **limit: float) -> tuple[StudyRuns, list[str]]:
-        monkeypatch.setattr("isotune.lab.studies.run_study.monotonic", lambda: workers.now)
+    def make_runs(workers: Workers) -> tuple[StudyRuns, list[str]]:
         runs = StudyRuns(STUDY, tmp_path, "", Console(soft_wrap=True, highlight=False))
-        runs.make(workers, **limit)  # type: ignore[arg-type]
+        runs.make(workers)  # type: ignore[arg-type]
         return runs, capsys.readouterr().out.splitlines()
 
     return make_runs
@@ -89,12 +84,15 @@ def test_the_first_seeds_and_cells_come_first(make: Callable[..., tuple[StudyRun
     assert len(said) == 1 + 10
 
 
-def test_no_run_begins_when_the_time_is_over(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
-    workers = Workers()
-    _, said = make(workers, minutes=1.4)
-    assert workers.begun == ORDER[:4]
-    assert said[-1] == "the time is over (1.4 min); 6 runs not made yet"
-    again = Workers()
-    make(again)
-    assert again.begun[0] == ORDER[4]
-    assert len(again.begun) == 6
+def test_a_run_whose_start_is_gone_has_failed(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
+    class Losing(Workers):
+        def wait(self) -> tuple[Job, str]:
+            job, problem = super().wait()
+            (job.folder / RESULT).unlink()
+            return job, problem
+
+    workers = Losing()
+    runs, said = make(workers)
+    assert len(workers.begun) == 6
+    assert set(runs.problems.values()) == {"the run from which it starts is gone"}
+    assert len([line for line in said if line.startswith("second, ")]) == 4

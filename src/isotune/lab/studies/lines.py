@@ -20,7 +20,7 @@ class MadeRun(Result):
     cell: dict[str, Value]
     run: str  # its key; "" if its model is not on this machine
     problem: str = ""  # why it failed; "" if it did not
-    values: dict[str, float]  # score -> value; empty if it failed or has not been made yet
+    values: dict[str, float]  # score -> value; empty if it failed
 
 
 @dataclass(eq=False)
@@ -31,7 +31,6 @@ class Line:
     cell: Cell  # the place
     values: dict[str, dict[int | None, float]] = field(default_factory=dict)  # score -> seed -> value
     problems: list[str] = field(default_factory=list)  # why runs failed
-    waiting: int = 0  # how many runs have not been made yet
     published: Published | None = None  # what the paper prints there
 
     @property
@@ -67,12 +66,11 @@ def table_lines(
 ) -> list[Line]:
     """The lines of runs (seeds share one), those of datasets and their sizes, then those that only the paper has.
 
-    If the study shows each arm's best cell alone, that line tells of the problems and the waiting runs of all cells.
+    If the study shows each arm's best cell alone, that line tells of the problems of all cells.
     """
     by_place: dict[tuple[str, tuple[tuple[str, Value], ...]], Line] = {}
     for run in runs:
         line = by_place.setdefault((run.arm, tuple(run.cell.items())), Line(run.arm, run.cell))
-        line.waiting += not (run.values or run.problem)
         line.problems += [run.problem] if run.problem else []
         for score, value in run.values.items():
             line.values.setdefault(score, {})[run.seed] = value
@@ -98,5 +96,4 @@ def _best_line(score: str, cells: Sequence[Line]) -> Line:
     means = [(line.summary(score) or (-inf,))[0] for line in cells]
     best = cells[means.index(max(means))]
     best.problems = [problem for line in cells for problem in line.problems]
-    best.waiting = sum(line.waiting for line in cells)
     return best

@@ -21,7 +21,6 @@ from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
-from isotune.methods import METHODS
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
 
@@ -119,30 +118,6 @@ def _options_of(arm: Arm) -> set[str]:
     recipe = Recipe.from_table(plan_table(arm.recipe or None, arm.method or None, None), f"arm {arm.name}")
     methods = {key for stage in recipe.stages for key in type(stage.options).model_fields}
     return {*RUN_OPTIONS, *EncoderOptions.model_fields, *TrainingOptions.model_fields, *methods} - STUDY_KEYS
-
-
-def rows_to_train(recipe: Recipe) -> float:
-    """The rows that a run trains on if no stage ends early, each as often as it is read; an estimate.
-
-    Those of a frozen encoder, which are encoded once, are not counted, nor are files.
-    """
-    total = 0.0
-    for stage in recipe.stages:
-        training, options = stage.training, stage.options.model_dump()
-        if not stage.options.takes_steps or options.get("cached", METHODS[stage.method].cached):
-            continue
-        rows = training.sample or sum(map(_row_count, recipe.inputs(stage).data))
-        total += training.steps * training.batch_size if training.steps else (training.epochs or 1) * rows
-    return total
-
-
-def _row_count(source: str) -> int:
-    name, _, split = source.partition(":")
-    if name not in DATASETS:
-        return 0
-    dataset = DATASETS[name]
-    counts = [max(part.row_count, part.gold_count) for known, part in dataset.splits.items() if split in ("", known)]
-    return sum(counts) + sum(map(_row_count, dataset.union))
 
 
 def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:

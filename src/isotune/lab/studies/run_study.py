@@ -14,11 +14,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from math import inf
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -62,7 +60,6 @@ def run_study(
     model: str = "",
     seeds: Sequence[int] = (),
     options: Mapping[str, Any] | None = None,
-    minutes: float = inf,
     stand_ins: bool = False,
     on_ray: bool = False,
     threads: int | None = None,
@@ -77,7 +74,6 @@ def run_study(
         model: replaces every model of the study.
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
-        minutes: no run begins after this time.
         stand_ins: use data that stand in for published data where these are only on the hub.
         on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this machine: a run on each
             GPU, or without GPUs on each `threads` processors. Else this process makes one run after another.
@@ -100,7 +96,7 @@ def run_study(
     console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False)
     all_runs = StudyRuns(study, folder, model, console)
     with RayRuns(threads or 1) if on_ray else nullcontext() as tasks:
-        all_runs.make(tasks, minutes)
+        all_runs.make(tasks)
     made = all_runs.made()
     sources = dict.fromkeys(source for run in all_runs.planned for source in run.inputs.data)
     Results(
@@ -167,8 +163,8 @@ class StudyRuns:
             for run, key in keys.items()
         }
 
-    def make(self, tasks: RayRuns | None = None, minutes: float = inf) -> None:
-        """Makes the runs that are not done, those of the first seed and cell first; after `minutes`, none begins.
+    def make(self, tasks: RayRuns | None = None) -> None:
+        """Makes the runs that are not done, those of the first seed and cell first.
 
         Without `tasks`, this process makes them.
         """
@@ -180,14 +176,13 @@ class StudyRuns:
         for job in (self.jobs[run] for run in waiting):
             if job.is_damaged:
                 self._say(f"{job.folder}: a file in it is damaged; the run is made again")
-        begun = monotonic()
         while waiting or (tasks and tasks.running):
             failed = next((run for run in waiting if run.start in self.problems), None)
             ready = next((run for run in waiting if not run.start or self.jobs[run.start].is_done), None)
             if failed and failed.start:
                 waiting.remove(failed)
                 self._ended(failed, f"{failed.start.title} failed, from which it starts")
-            elif ready and (not tasks or len(tasks.running) < tasks.count) and monotonic() < begun + 60 * minutes:
+            elif ready and (not tasks or len(tasks.running) < tasks.count):
                 waiting.remove(ready)
                 if tasks:
                     tasks.start(self.jobs[ready])
@@ -197,8 +192,7 @@ class StudyRuns:
                 job, problem = tasks.wait()
                 self._ended(first[job.folder], problem)
             else:
-                self._say(f"the time is over ({minutes:g} min); {counted(len(waiting), 'run')} not made yet")
-                break
+                self._ended(waiting.pop(0), "the run from which it starts is gone")
 
     def _ended(self, run: PlannedRun, problem: str) -> None:
         if problem:
