@@ -1,8 +1,6 @@
 """Batches are filled by tokens from all requests in turn, and every request gets its own vectors."""
 
 import asyncio
-import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -86,30 +84,6 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
 
 def test_a_cancelled_request_leaves_nothing_behind(tiny: Encoder) -> None:
     assert asked(tiny, [[[2, 6, 3]] * 50, [[2, 6, 3]]], gone=1)[1] == [[1]]
-
-
-@pytest.mark.parametrize("model", ["bert-tiny", "all-minilm", "all-mpnet", "mini"])
-def test_the_beginning_of_a_long_text_has_the_ids_of_the_whole(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Path(os.environ.get("ISOTUNE_MODELS", "")) / model
-    if model != "bert-tiny" and not folder.exists():
-        pytest.skip("$ISOTUNE_MODELS lacks the model")
-    encoder = Encoder.load(model if model == "bert-tiny" else folder)
-    monkeypatch.setattr(batcher, "PART_CHARACTERS", 300)
-    chance, tokenised = random.Random(0), []
-    tokenize = encoder.tokenize
-    monkeypatch.setattr(encoder, "tokenize", lambda texts: tokenised.append(sum(map(len, texts))) or tokenize(texts))
-    signs = ["xq" * 30, "  ", "\n", "\t", "\u00a0", "\u0301", "犬", ".", "don't", "[SEP]", "\u200b", "Σ", "\0", "🎈"]
-    texts = ["".join(chance.choices([*signs, *" " * 9], k=chance.randint(1, 6000))) for _ in range(60)]
-    texts.append("word " * 13_000)
-
-    async def run() -> list[list[int]]:
-        filled = Batcher([encoder])
-        ids = [tokens async for part in filled.tokenize(encoder, texts) for tokens in part]
-        await asyncio.to_thread(filled.close)
-        return ids
-
-    assert asyncio.run(run()) == tokenize(texts)
-    assert max(tokenised) < 65_000  # not the whole of the last
 
 
 @pytest.mark.parametrize("culprits", [1, 3])

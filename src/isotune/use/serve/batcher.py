@@ -12,8 +12,6 @@ has one worker. `gate.py` decides how many requests may wait.
 """
 
 import asyncio
-import json
-import re
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +27,6 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.prompt import SENTENCE
 from isotune.kernels.cpu.prepacked import prepacked
 from isotune.kernels.threads import compute_alone
 
@@ -37,13 +34,11 @@ from isotune.kernels.threads import compute_alone
 # and a new request waits for a batch a quarter as long.
 SHARE = 4
 PATIENCE = 64  # which is more than the long texts that usually wait at a time
-# Texts are tokenised in parts of about so many characters: some milliseconds, or a twentieth of a second if they are
-# made to be slow (a word of a hundred letters that WordPiece doesn't know costs a hundred times a usual word).
+# Texts are tokenised in parts of about so many characters, or of a longer text: some milliseconds, or up to a quarter
+# of a second if they are made to be slow (a word of a hundred letters that WordPiece doesn't know costs a hundred times
+# a usual word).
 PART_CHARACTERS = 8192
 SHORT_CHARACTERS = 1024
-# Pre-tokenizers that cut a text at white space, and the flags that they do so by.
-CUTTING = {"BertPreTokenizer": "", "WhitespaceSplit": "", "Metaspace": "split", "ByteLevel": "use_regex"}
-WORD_END = re.compile(r"(?<=\S)[ \n]")
 
 
 class Encoded(NamedTuple):
@@ -85,7 +80,6 @@ class Batcher:
         self._threads = torch.get_num_threads()
         # Short parts of texts have a thread of their own, so that they never wait for long ones.
         self._tokenizing = {short: ThreadPoolExecutor(1, "tokenize") for short in (True, False)}
-        self._cutting = {encoder: _cuts_at_spaces(encoder) for encoder in encoders}
         self._prepacked = ExitStack()
         for encoder in encoders:
             self._prepacked.enter_context(prepacked(encoder.backbone))
@@ -104,12 +98,8 @@ class Batcher:
         loop = asyncio.get_running_loop()
         tokenize = encoder.prompted(role).tokenize if role else encoder.tokenize
         for part in _parts(texts):
-            for tried in _beginnings(part) if self._cutting[encoder] else [part]:
-                thread = self._tokenizing[sum(map(len, tried)) <= SHORT_CHARACTERS]
-                ids = await loop.run_in_executor(thread, tokenize, tried)
-                if len(ids[0]) >= encoder.max_length:  # the rest of a long text would be cut
-                    break
-            yield ids
+            thread = self._tokenizing[sum(map(len, part)) <= SHORT_CHARACTERS]
+            yield await loop.run_in_executor(thread, tokenize, part)
 
     async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
         """Encodes the token ids of texts, at least one. If the caller is cancelled, the rest is not encoded."""
@@ -190,18 +180,6 @@ class Batcher:
         return batch
 
 
-def _cuts_at_spaces(encoder: Encoder) -> bool:
-    """Whether the first tokens of a text don't depend on what follows after a space."""
-    tokenizer = encoder.tokenizer
-    # A prompt may depend on how a text ends.
-    if not tokenizer.is_fast or tokenizer.truncation_side != "right" or SENTENCE in encoder.prompt:
-        return False
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    steps = (state["pre_tokenizer"] or {}).get("pretokenizers", [state["pre_tokenizer"] or {"type": ""}])
-    cuts = any(step["type"] in CUTTING and step.get(CUTTING[step["type"]], True) for step in steps)
-    return cuts and not any(re.search(r"\S\s+\S", token["content"]) for token in state["added_tokens"])
-
-
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     start = characters = 0
     for end, text in enumerate(texts):
@@ -210,15 +188,6 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
             start, characters = end, 0
         characters += len(text)
     yield texts[start:]
-
-
-def _beginnings(part: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The beginning of a long text, then longer ones, each up to the end of a word; and all of it."""
-    size = PART_CHARACTERS
-    while len(part) == 1 and size < len(part[0]) and (end := WORD_END.search(part[0], size)):
-        yield [part[0][: end.start()]]
-        size = 4 * end.start()
-    yield part
 
 
 @torch.no_grad()
