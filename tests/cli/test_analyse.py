@@ -24,13 +24,13 @@ def test_errors_are_reported_before_any_encoding(
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
     Path("old").mkdir()
-    Path("old/pairs.json").write_text("old")
+    Path("old/tsne.json").write_text("old")
     Path("file").write_text("")
     for words, message in [
-        (["pairs", tiny_model, tiny_model, "--tasks", pairs], f"encoder {tiny_model} is named twice"),
-        (["pairs", tiny_model, "--tasks", pairs, "--seed=-1"], "--seed -1: it is a whole number from 0 to 4294967295"),
-        (["pairs", tiny_model, "--tasks", pairs, "--out", "old"], "old/pairs.json: it exists already"),
-        (["pairs", tiny_model, "--tasks", pairs, "--out", "file"], "file: File exists"),
+        (["tsne", tiny_model, tiny_model, "--tasks", pairs], f"encoder {tiny_model} is named twice"),
+        (["tsne", tiny_model, "--tasks", pairs, "--seed=-1"], "--seed -1: it is a whole number from 0 to 4294967295"),
+        (["tsne", tiny_model, "--tasks", pairs, "--out", "old"], "old/tsne.json: it exists already"),
+        (["tsne", tiny_model, "--tasks", pairs, "--out", "file"], "file: File exists"),
     ]:
         assert message in refused("analyse", *words)
-    assert Path("old/pairs.json").read_text() == "old"
+    assert Path("old/tsne.json").read_text() == "old"

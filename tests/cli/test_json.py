@@ -76,7 +76,7 @@ def test_answers_of_an_encoder_and_an_index(isotune: Call, tiny_model: Path, tex
 
 @pytest.mark.parametrize(
     "words",
-    [("study", "own/methods"), ("reproduce", "consert/table4"), ("analyse", "pairs"), ("datasets", "fetch", "x")],
+    [("study", "own/methods"), ("reproduce", "consert/table4"), ("analyse", "tsne"), ("datasets", "fetch", "x")],
 )
 def test_only_a_list_is_json(refused: Refused, words: tuple[str, ...]) -> None:
     assert "--json is for the list" in refused(*words, "--json")

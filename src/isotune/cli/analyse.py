@@ -14,7 +14,7 @@ TASKS = (
     "$ISOTUNE_DATA has it, otherwise the bundled pairs."
 )
 OUT = "The folder for NAME.json and NAME.png."
-SEED = "The random seed of layers, tsne and pairs, which draw tokens or pairs; tsne also starts at random."
+SEED = "The random seed of layers, which draws tokens, and of tsne, which draws pairs and starts at random."
 
 
 def analyse(

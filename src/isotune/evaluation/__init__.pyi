@@ -42,5 +42,4 @@ from .transfer import ClassificationTask as ClassificationTask
 from .transfer import TransferTask as TransferTask
 from .vectors import Floats as Floats
 from .vectors import SentenceEncoder as SentenceEncoder
-from .vectors import SharedWords as SharedWords
 from .vectors import sentence_vectors as sentence_vectors

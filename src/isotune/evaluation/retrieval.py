@@ -55,21 +55,14 @@ class RetrievalTask:
 
     def score(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
         """Ranks the documents for each query by the encoder's cosines; the values are the measures, [N, measures]."""
-        queries, documents = map(unit_length, self._vectors(encoder))
+        asked = sentence_vectors(getattr(encoder, "encode_query", encoder.encode), self.queries, self.name)
+        found = sentence_vectors(getattr(encoder, "encode_document", encoder.encode), self.documents, self.name)
+        queries, documents = (unit_length(vectors.astype(np.float32)) for vectors in (asked, found))
         _, ranked = nearest(queries, documents, DEPTH)
         measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
         values = dict(zip(RANKING_MEASURES, measured.mean(0).tolist(), strict=True))
         counts = {"queries": len(queries), "documents": len(documents)}
         return RetrievalResult(name=self.name, **counts, measures=values), measured
-
-    def _vectors(self, encoder: SentenceEncoder) -> list[NDArray[np.float32]]:
-        if hasattr(encoder, "encode_query"):
-            asked = sentence_vectors(encoder.encode_query, self.queries, self.name)
-            found = sentence_vectors(encoder.encode_document, self.documents, self.name)  # type: ignore[attr-defined]
-        else:  # together, because the features of `SharedWords` are the words of a call
-            both = sentence_vectors(encoder.encode, [*self.queries, *self.documents], self.name)
-            asked, found = np.split(both, [len(self.queries)])
-        return [vectors.astype(np.float32) for vectors in (asked, found)]
 
 
 def _measured(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[float]:

@@ -1,7 +1,4 @@
-"""Sentence vectors for a task: each distinct sentence is encoded once, and every value must be finite.
-
-`SharedWords` makes vectors without a model.
-"""
+"""Sentence vectors for a task: each distinct sentence is encoded once, and every value must be finite."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -71,18 +68,3 @@ def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncod
     """The vectors [N, d] as float32, on the encoder's device if there is one and it computes in float64."""
     device = getattr(encoder, "device", "cpu")
     return torch.tensor(vectors, dtype=torch.float32, device=device if has_float64(device) else "cpu")
-
-
-class SharedWords:
-    """The baseline of SemEval-2017 (Cer et al. 2017): a feature for each word, 1 for the sentences that have it."""
-
-    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float32]:
-        """Returns [N, d] vectors of N sentences, which have d words in all.
-
-        A word is a run of letters and digits, in lower case, or a punctuation mark. With these words the Pearson
-        correlation on SemEval-2017's Spanish pairs is the published 71.17; split at blanks alone it is 68.22.
-        """
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        counter = CountVectorizer(token_pattern=r"\w+|[^\w\s]", binary=True, dtype=np.float32)
-        return counter.fit_transform(sentences).toarray()

@@ -44,7 +44,7 @@ def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.Monke
     ("name", "tasks", "message"),
     [
         ("cosine", [], "unknown analysis 'cosine': did you mean 'cosines'"),
-        ("pairs", ["sts"], "pairs looks at one task at a time; got sts12, sts13, sts14"),
+        ("tsne", ["sts"], "tsne looks at one task at a time; got sts12, sts13, sts14"),
         ("layers", ["stsb-opne"], "did you mean 'stsb-open'"),
     ],
 )

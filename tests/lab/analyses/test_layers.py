@@ -7,9 +7,9 @@ from scipy.stats import spearmanr
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import SharedWords, load_tasks
+from isotune.evaluation import load_tasks
 from isotune.lab.analyses import layers
-from tests.lab.analyses.conftest import cosine
+from tests.lab.analyses.conftest import Lookup, cosine
 
 States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
 POOL = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.max(0).values}
@@ -88,8 +88,8 @@ def test_a_line_for_each_pooling(encoder: Encoder, scored: ScoredPairs) -> None:
 
 
 def test_only_language_models_have_layers(encoder: Encoder, scored: ScoredPairs) -> None:
-    with pytest.raises(InputError, match="words is SharedWords, which has no layers to look into; leave it out"):
-        layers.compute({"tiny": encoder, "words": SharedWords()}, [scored])
+    with pytest.raises(InputError, match="words is Lookup, which has no layers to look into; leave it out"):
+        layers.compute({"tiny": encoder, "words": Lookup({})}, [scored])
 
 
 def test_damaged_weights_are_refused(encoder: Encoder, scored: ScoredPairs) -> None:

@@ -24,7 +24,7 @@ REFERENCES = {
     "consert/table3": {"InferSent - GloVe", "Universal Sentence Encoder", "BERT-base-CT", "BERT-large-CT"},
     "self-guided/table1": {"GloVe", "USE"},
     "self-guided/table2": {"UMCC-DLSI-run2 (Rank #1)"},
-    "self-guided/table3": {"ENCU (Rank #1)"},
+    "self-guided/table3": {"Cosine baseline", "ENCU (Rank #1)"},
     "bert-cf/table3": {"Label"},
     "bert-cf/table4": {"Label"},
     "bert-cf/table5": {"Label"},

@@ -119,16 +119,6 @@ def test_a_kill_at_the_end_costs_no_training(
     assert (log.stat().st_ino, log.read_text()[: len(begun[1])]) == begun
 
 
-def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of_all(
-    study: Run, tmp_path: Path, pairs: Path
-) -> None:
-    arms = [{"name": "as it is"}, {"name": "shared words", "model": "words"}]
-    assert study(arms=arms, options={}, grid={}, seeds=(0,)).failed == 0
-    model, words = Results.read(tmp_path / "out/study.json").runs
-    assert words.model == "words" != model.model
-    assert words.values[str(pairs)] != model.values[str(pairs)]
-
-
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     study: Run, made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
 ) -> None:

@@ -39,7 +39,6 @@ ANALYSES: Registry[AnalysisEntry] = Registry(
             "Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",), seeded=True
         ),
         "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
-        "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",), seeded=True),
     },
 )
 """What is known of the analyses, by name. An analysis is the module of its name."""

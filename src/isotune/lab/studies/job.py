@@ -31,8 +31,6 @@ from isotune.errors import InputError, telling
 from isotune.evaluation import (
     DevTask,
     RunEvaluation,
-    SentenceEncoder,
-    SharedWords,
     TaskResult,
     TransferTask,
     cosine_similarities,
@@ -51,7 +49,6 @@ from isotune.files import (
     write_text,
 )
 from isotune.kernels import DEVICE
-from isotune.lab.studies.study import WORDS
 from isotune.report import group_by_stage, read_records
 from isotune.training import is_finished, remove_checkpoints, train
 
@@ -109,7 +106,7 @@ def make(job: Job) -> None:
             _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
-            encoder: SentenceEncoder = load_untrained(job.model, job.encoder)
+            encoder = Encoder.load(job.model, **job.encoder.model_dump())
         else:
             _train(folder, job.recipe)
             encoder = Encoder.load(folder / "encoder")
@@ -136,11 +133,6 @@ def make(job: Job) -> None:
         write_text(folder / RESULT, result)
         for path in (folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
-
-
-def load_untrained(model: str, options: EncoderOptions) -> SentenceEncoder:
-    """An untrained model as an encoder: `Encoder` with these options, or the baseline that `WORDS` names."""
-    return SharedWords() if model == WORDS else Encoder.load(model, **options.model_dump())
 
 
 def _drop(path: Path) -> None:

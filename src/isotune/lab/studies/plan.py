@@ -19,7 +19,7 @@ from isotune.data import DATASETS, stand_ins
 from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
-from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
+from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
@@ -75,7 +75,6 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
         grid = study.grid if arm.grid is None else arm.grid
         grid = {key: values for key, values in grid.items() if key in known[arm.name]}
         shared = {key: value for key, value in study.options.items() if key in known[arm.name]}
-        start_model = WORDS if arm.model == WORDS else model or arm.model or study.model
         seeds = study.seeds if arm.trained or study.classifier_seeds else (None,)
         for (i, values), (j, seed) in product(enumerate(product(*grid.values())), enumerate(seeds)):
             cell = dict(zip(grid, values, strict=True))
@@ -93,7 +92,7 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
                 encoder = recipe.encoder if recipe else EncoderOptions.model_validate(options)
             except ValidationError as error:
                 raise invalid(f"arm {arm.name}", error) from error
-            first, baseline = start.model if start else start_model, start
+            first, baseline = start.model if start else model or arm.model or study.model, start
             if with_baselines and recipe and not start:
                 baseline = PlannedRun(f"{arm.name}, start", cell, None, first, encoder)
             seed_of_classifiers = seed if study.classifier_seeds else None
@@ -125,7 +124,7 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds read the same
     tasks = [source_of(task) for task in named_tasks(study.tasks)] if runs and study.tasks else []
     data = [source for run in runs for source in (*run.inputs.data, *run.inputs.dev)]
-    models = [name for run in runs for name in (run.model, *run.inputs.models) if name != WORDS]
+    models = [name for run in runs for name in (run.model, *run.inputs.models)]
     return list(dict.fromkeys([*study.statistics, *tasks, *data])), list(dict.fromkeys(models))
 
 

@@ -19,7 +19,6 @@ from isotune.errors import InputError
 from isotune.evaluation import named_tasks, source_of
 from isotune.files import checksums, file_sha256
 from isotune.lab.studies.plan import PlannedRun
-from isotune.lab.studies.study import WORDS
 from isotune.plugins import loaded_plugins
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
@@ -76,8 +75,6 @@ def sources_hash(package: Path) -> str:
 
 
 def _model_hash(model: str) -> str:
-    if model == WORDS:
-        return WORDS
     folder = local_folder(model)
     files = sorted(file for file in folder.rglob("*") if file.suffix in MODEL_FILES)
     return checksums(folder, (file.relative_to(folder).as_posix() for file in files))

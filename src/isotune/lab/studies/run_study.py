@@ -26,13 +26,13 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, counted, telling
-from isotune.evaluation import DevTask, Evaluation, SentenceEncoder, load_tasks
+from isotune.evaluation import DevTask, Evaluation, load_tasks
 from isotune.files import make_folder, read_arrays, read_json
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, RayRuns, load_untrained, try_to_make
+from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, RayRuns, try_to_make
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
@@ -257,7 +257,7 @@ class StudyRuns:
             job = self.jobs.get(run)
             if job and job.is_done and run.seed in (None, self.study.seeds[0]):
                 trained = partial(Encoder.load, job.folder / "encoder")
-                untrained = partial(load_untrained, run.model, run.encoder)
+                untrained = partial(Encoder.load, run.model, **run.encoder.model_dump())
                 encoders[line_title(run.arm, run.cell)] = trained if run.recipe else untrained
         names = []
         for name in self.study.analyses if encoders else ():
@@ -272,5 +272,5 @@ class StudyRuns:
 class _LazyEncoders(UserDict[str, Any]):
     """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
 
-    def __getitem__(self, name: str) -> SentenceEncoder:
+    def __getitem__(self, name: str) -> Encoder:
         return self.data[name]()

@@ -26,7 +26,6 @@ PREDICTED = "predicted"
 START = "start:"  # the score "start:sts" is the STS score of the model that the run started from
 # The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all.
 SIZES = ("train", "dev", "test", "texts")
-WORDS = "words"  # the model of an arm that is `isotune.evaluation.SharedWords`, a baseline without a model
 STUDY_KEYS = frozenset({"model", "seed", "tasks"})  # options of a run for which a study has a key of its own
 
 
@@ -42,7 +41,7 @@ class Arm(_Table):
     # a method with its default options, instead of a recipe. Without either, the model stays untrained.
     method: str = ""
     data: tuple[str, ...] = ()  # sources to train on; needed if the recipe names none
-    model: str = ""  # the model to start from, or `WORDS`; the study's if empty
+    model: str = ""  # the model to start from; the study's if empty
     start: str = ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
     against: str = ""  # an earlier arm, the only one that this arm is compared with; see `Study.compare`
     options: dict[str, Any] = {}  # options that differ from the recipe
@@ -141,8 +140,7 @@ class Study(_Table):
     @property
     def models(self) -> list[str]:
         """The published models, each once."""
-        models = dict.fromkeys(arm.model or self.model for arm in self.arms if not arm.start)
-        return [model for model in models if model != WORDS]
+        return list(dict.fromkeys(arm.model or self.model for arm in self.arms if not arm.start))
 
     @property
     def axes(self) -> dict[str, list[Value]]:
