@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from isotune.data import Triplet
-from isotune.data.derived import sentences_of
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
 from isotune.methods.options import CropsOptions, PairsOptions
 from isotune.methods.pairs import Crops, Pairs, groups
-from isotune.views.crops import two_passages
+from isotune.views.crops import sentences_of, two_passages
 
 
 def related(batch: Batch) -> list[tuple[int, int]]:

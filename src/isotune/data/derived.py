@@ -10,7 +10,6 @@ The k-th entailed hypothesis of a premise goes with its k-th contradicted hypoth
 hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
 """
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,12 +32,6 @@ from isotune.errors import InputError
 
 # The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators disagree.
 NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailment", "-"})
-# Where a text is cut into sentences: at a line feed, and after a final mark (also the Chinese ones). Initials and
-# the most frequent titles end no sentence.
-_SENTENCE_END = re.compile(
-    r"\n|(?<=[\u3002\uff01\uff1f])|(?:(?<=[.!?])|(?<=[.!?][\"')\u201d\u2019]))"
-    r"(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+(?![a-z])"
-)
 _OPPOSITE = {"entailment": "contradiction", "contradiction": "entailment"}
 
 
@@ -98,11 +91,6 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
         labelled = to_rows(source, records, LabelledPair, columns)
         return _triplets(labelled), ["an entailed and a contradicted hypothesis"]
     return cast(Iterator[Row], to_rows(source, records, row_type, columns)), []
-
-
-def sentences_of(text: str) -> list[str]:
-    """The sentences of a text; none is blank."""
-    return list(filter(None, map(str.strip, _SENTENCE_END.split(text))))
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:

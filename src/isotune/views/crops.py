@@ -4,14 +4,19 @@ A passage is up to two sentences that follow one another, as in the authors' cod
 sentence, and each side gives a passage, so the two have no sentence in common. A text of a single sentence is both.
 """
 
+import re
 from collections.abc import Sequence
 
 import torch
 from torch import Generator
 
-from isotune.data.derived import sentences_of
-
 SENTENCES = 2  # of a passage
+# Where a text is cut into sentences: at a line feed, and after a final mark (also the Chinese ones). Initials and
+# the most frequent titles end no sentence.
+_SENTENCE_END = re.compile(
+    r"\n|(?<=[\u3002\uff01\uff1f])|(?:(?<=[.!?])|(?<=[.!?][\"')\u201d\u2019]))"
+    r"(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+(?![a-z])"
+)
 
 
 def two_passages(texts: Sequence[str], generator: Generator) -> tuple[list[str], list[str]]:
@@ -24,3 +29,8 @@ def two_passages(texts: Sequence[str], generator: Generator) -> tuple[list[str],
             start = int(share * (max(len(side) - SENTENCES, 0) + 1))
             view.append(" ".join(side[start : start + SENTENCES]))
     return views
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text; none is blank."""
+    return list(filter(None, map(str.strip, _SENTENCE_END.split(text))))
