@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotune.evaluation.probes import SEED, Fold, Integers, Probes, train_probes
+from isotune.evaluation.probes import SEED, Integers, Probes, train_probes
 
 FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
@@ -94,7 +94,7 @@ class SentEval:
         return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))
 
     def _by_dev(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> ClassifierResult:
-        probes = self._train(x, y, self._fold(train, dev), DECAYS)
+        probes = self._train(x, y, train, dev, DECAYS)
         best, place = _choose(probes.accuracy)
         predictions = probes.predict(x[test], place).cpu().numpy()
         return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
@@ -104,24 +104,21 @@ class SentEval:
         predictions = np.empty_like(y)
         best, decays = [], []
         for seen, test in outer:
-            inner = [self._fold(seen[train], seen[dev]) for train, dev in _folds(y[seen], seed)]
-            accuracy = torch.stack([self._train(x, y, fold, DECAYS).accuracy for fold in inner])  # [inner, decays]
-            highest, place = _choose(accuracy.mean(0))
+            inner = _folds(y[seen], seed)
+            accuracies = [self._train(x, y, seen[train], seen[dev], DECAYS).accuracy for train, dev in inner]
+            highest, place = _choose(torch.stack(accuracies).mean(0))
             best.append(highest)
             decays.append(DECAYS[place])
-            probes = self._train(x, y, Fold.holding_out(seen, self.seed), decays[-1:])
+            probes = self._train(x, y, seen, None, decays[-1:])
             predictions[test] = probes.predict(x[test]).cpu().numpy()
         tested = np.sort(np.concatenate([test for _, test in outer]))
         tested_on = "on test" if len(outer) == 1 else f"by {len(outer)} folds around these"
         protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
         return ClassifierResult(predictions[tested], protocol, float(np.mean(best)), tuple(decays))
 
-    def _fold(self, train: Integers, dev: Integers) -> Fold:
-        return Fold(train, dev, np.random.RandomState(self.seed))
-
-    def _train(self, x: Tensor, y: Integers, fold: Fold, decays: Sequence[float]) -> Probes:
+    def _train(self, x: Tensor, y: Integers, train: Integers, dev: Integers | None, decays: Sequence[float]) -> Probes:
         targets = torch.from_numpy(y).to(x.device)
-        return train_probes(x, targets, fold, decays, int(y.max()) + 1, self.hidden, self.seed)
+        return train_probes(x, targets, train, dev, decays, int(y.max()) + 1, self.hidden, self.seed)
 
 
 Classifier: TypeAlias = Logistic | SentEval

@@ -30,23 +30,7 @@ RATE = 1e-3  # Adam's learning rate
 EPOCHS = 4  # between two measurements of the dev accuracy: its epoch size
 TENACITY = 5
 MAX_EPOCHS = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """The rows of one training, given by their numbers."""
-
-    train: Integers  # [n]
-    dev: Integers  # [m], the rows whose accuracy says when to stop
-    random: np.random.RandomState  # permutes the training rows, epoch by epoch
-
-    @classmethod
-    def holding_out(cls, train: Integers, seed: int) -> Fold:
-        """A fold that holds out a twentieth of the training rows as dev rows."""
-        random = np.random.RandomState(seed)
-        order = train[random.permutation(len(train))]
-        held_out = int(0.05 * len(train))
-        return cls(order[held_out:], order[:held_out], random)
+HELD_OUT = 0.05  # share of the training rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +46,30 @@ class Probes:
 
 
 def train_probes(
-    x: Tensor, y: Tensor, fold: Fold, decays: Sequence[float], classes: int, hidden: int = 0, seed: int = SEED
+    x: Tensor,
+    y: Tensor,
+    train: Integers,
+    dev: Integers | None,
+    decays: Sequence[float],
+    classes: int,
+    hidden: int = 0,
+    seed: int = SEED,
 ) -> Probes:
-    """Trains a classifier with each of R weight decays on the rows of a fold.
+    """Trains a classifier with each of R weight decays on the rows with the numbers `train` [n].
 
-    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer. The seed is
-    that of the first weights.
+    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer. The accuracy
+    on the rows `dev` [m] says when to stop; None holds out a twentieth of the training rows for that. The seed is that
+    of the first weights and of the order of the rows.
 
     The loss is the cross entropy, the optimiser is Adam with the decay as L2 on weights and biases, and batches have 64
     rows. After every 4 epochs the dev accuracy is measured. Training ends at the sixth measurement without a gain,
     counted in all and not in a row (SentEval never sets its tenacity back), or past 200 epochs. It goes on as long as
     one of the classifiers gains; later updates of the others are not used.
     """
+    random = np.random.RandomState(seed)
+    if dev is None:
+        order, held_out = train[random.permutation(len(train))], int(HELD_OUT * len(train))
+        dev, train = order[:held_out], order[held_out:]
     strengths = x.new_tensor(decays)[:, None, None]  # [R, 1, 1]
     layers = [layer.repeat(len(decays), 1, 1).requires_grad_() for layer in _initial_layers(x, hidden, classes, seed)]
     adam = torch.optim.Adam(layers, RATE, fused=True)
@@ -82,14 +78,14 @@ def train_probes(
     misses = torch.zeros_like(best_accuracy)  # measurements without a gain; more than `TENACITY` end a training
     for _ in range(0, MAX_EPOCHS + 1, EPOCHS):
         for _ in range(EPOCHS):
-            order = torch.from_numpy(fold.train[fold.random.permutation(len(fold.train))]).to(x.device)
-            for x_batch, y_batch in zip(x[order].split(BATCH), y[order].split(BATCH), strict=True):
+            rows = torch.from_numpy(train[random.permutation(len(train))]).to(x.device)
+            for x_batch, y_batch in zip(x[rows].split(BATCH), y[rows].split(BATCH), strict=True):
                 logits = _logits(x_batch, layers)  # [R, C, B]
                 loss = len(decays) * cross_entropy(logits, y_batch.expand(len(decays), -1))  # a mean for each
                 for layer, gradient in zip(layers, torch.autograd.grad(loss, layers), strict=True):
                     layer.grad = torch.addcmul(gradient, strengths, layer.detach())
                 adam.step()
-        accuracy = _accuracy(x, y, fold.dev, layers)
+        accuracy = _accuracy(x, y, dev, layers)
         gained = (misses <= TENACITY) & (accuracy > best_accuracy)  # [R]
         best_accuracy = torch.where(gained, accuracy, best_accuracy)
         for kept, layer in zip(best, layers, strict=True):
