@@ -140,7 +140,7 @@ def test_what_is_always_installed_is_imported_by_training_evaluating_or_encoding
     assert declared(*PROJECT["dependencies"]) - {name for path in paths for name in packages(path)} == set()
 
 
-MOST_LINES = {"src": 23_181, "tests": 23_000, "benchmarks and tools": 2_500}  # of Python
+MOST_LINES = {"src": 22_500, "tests": 23_000, "benchmarks and tools": 2_500}  # of Python
 
 
 @pytest.mark.parametrize("folders", MOST_LINES)

@@ -24,7 +24,7 @@ def export(
     from isotune.use.export.onnx import export_onnx
 
     with Console(stderr=True).status("exporting"):
-        result = export_onnx(encoder, out)
-    size = sum(path.stat().st_size for path in result.folder.glob("model.onnx*"))
-    print(f"{result.folder}: model.onnx of {size / 1e6:,.1f} MB; python {result.folder / 'encode.py'} tries it")
-    print(f"float32: off by at most {result.difference:.1e} of a vector's length")
+        difference = export_onnx(encoder, out)
+    size = sum(path.stat().st_size for path in out.glob("model.onnx*"))
+    print(f"{out}: model.onnx of {size / 1e6:,.1f} MB; python {out / 'encode.py'} tries it")
+    print(f"float32: off by at most {difference:.1e} of a vector's length")

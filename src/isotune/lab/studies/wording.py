@@ -15,9 +15,8 @@ def line_title(arm: str, cell: Cell) -> str:
 
 
 def label(option: str) -> str:
-    """An option in words; "augmentations.0" is "augmentations 1"."""
-    name, _, place = option.replace("_", " ").partition(".")
-    return f"{name} {int(place) + 1}" if place else name
+    """An option in words."""
+    return option.replace("_", " ")
 
 
 def value_text(value: Value) -> str:

@@ -16,7 +16,6 @@ import logging
 import runpy
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -45,16 +44,11 @@ INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "sentence_embedding"  # sentence-transformers' name of it
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What an export gave: the folder, and what its check measured on the bundled test pairs."""
+def export_onnx(model: str | Path, out: str | Path) -> float:
+    """Writes a new ONNX folder, and checks it on the bundled test pairs.
 
-    folder: Path
-    difference: float  # the largest distance between a vector and that of `encode`, as a share of its length
-
-
-def export_onnx(model: str | Path, out: str | Path) -> Exported:
-    """Writes a new ONNX folder and checks it."""
+    Returns the largest distance between a vector and that of `Encoder.encode`, as a share of its length.
+    """
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
     with written(Path(out), new=True) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
@@ -84,7 +78,7 @@ def export_onnx(model: str | Path, out: str | Path) -> Exported:
                 f"their length, allowed is {TOLERANCE:.0e}); nothing is exported"
             )
         (folder / CARD).write_text(model_card(encoder, model, onnx=True), "utf-8")
-    return Exported(Path(out), difference)
+    return difference
 
 
 def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
