@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from isotune.data.cache import derived_texts
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.files import read_arrays, verify_checksums
@@ -28,6 +29,7 @@ from isotune.training.run_folder import (
 )
 
 METRICS = "".join(sealed({"kind": "dev", "step": step, "score": step / 7}) + "\n" for step in range(4))
+TEXTS = [f"sentence {number}" for number in range(40)]
 
 
 def write_checkpoint(folder: Path, _: Path) -> None:
@@ -56,6 +58,14 @@ def read_encoder(folder: Path) -> object:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS"}
 
 
+def upper(texts: list[str]) -> list[str]:
+    return [text.upper() for text in texts]
+
+
+def read_cache(folder: Path) -> object:
+    return list(derived_texts(folder / "cache.sqlite", {"kind": "upper"}, TEXTS, upper, 10))
+
+
 def read_metrics(folder: Path) -> object:
     with Recorder(folder, len(METRICS), quiet=True):  # as a resumed run does
         (folder / "train.log").unlink()
@@ -80,6 +90,7 @@ KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]
     "encoder": (write_encoder, read_encoder),
     "metrics": (lambda folder, _: (folder / "metrics.jsonl").write_text(METRICS), read_metrics),
     "records of a run": (write_records, read_records_of_run),
+    "cache": (lambda folder, _: read_cache(folder), read_cache),
 }
 
 

@@ -2,13 +2,15 @@
 
 A cache is one SQLite file. The entry of a text under given settings never changes, so every reader, in this process or
 another, gets the same answer. An entry is in the file before it is handed out. So a killed run loses at most one
-batch, and two runs that make the same text agree on one of the results.
+batch, and two runs that make the same text agree on one of the results. Each entry has a checksum, so that a damaged
+text is never trained on.
 """
 
 import hashlib
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -19,7 +21,9 @@ from isotune.files import make_folder
 
 LONGEST_WRITE = 60  # seconds for another process to finish writing its batch
 
-_TABLE = "CREATE TABLE IF NOT EXISTS derived (key BLOB PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID"
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, derived TEXT NOT NULL, crc32 INTEGER NOT NULL) WITHOUT ROWID
+"""
 
 
 def cache_folder(source: str) -> Path:
@@ -57,10 +61,10 @@ def derived_texts(
                 known = _read(cache, keys)
             if missing := [text for text in keys if text not in known]:
                 made = zip(missing, make(missing), strict=True)
-                entries = [(keys[text], derived) for text, derived in made]
+                entries = [(keys[text], derived, _checksum(keys[text], derived)) for text, derived in made]
                 with _errors(path):
                     with cache:  # one transaction
-                        cache.executemany("INSERT OR IGNORE INTO derived VALUES (?, ?)", entries)
+                        cache.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", entries)
                     known = _read(cache, keys)  # another process may have been first
                     if known.keys() != keys.keys():
                         raise sqlite3.DatabaseError("what is written into it can't be read")
@@ -68,8 +72,13 @@ def derived_texts(
 
 
 def _read(cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str]:
-    query = "SELECT text FROM derived WHERE key = ?"
-    return {text: derived for text, key in keys.items() for (derived,) in cache.execute(query, [key])}
+    known = {}
+    for text, key in keys.items():
+        for derived, checksum in cache.execute("SELECT derived, crc32 FROM texts WHERE key = ?", [key]):
+            if checksum != _checksum(key, derived):
+                raise sqlite3.DatabaseError("the checksum of an entry is wrong")
+            known[text] = derived
+    return known
 
 
 @contextmanager
@@ -80,3 +89,7 @@ def _errors(path: Path | None) -> Iterator[None]:
         telling((sqlite3.OperationalError, OSError), f"{path}: the cache of derived texts can't be used"),
     ):
         yield
+
+
+def _checksum(key: bytes, derived: str) -> int:
+    return zlib.crc32(str(derived).encode(), zlib.crc32(key))  # damaged, it may be of any type
