@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from threading import Lock
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -25,7 +24,7 @@ from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.memory import give_back
 from isotune.kernels.cpu.prepacked import prepacked
-from isotune.kernels.threads import forkable, single_threads
+from isotune.kernels.threads import sharing, single_threads
 
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384
@@ -34,8 +33,7 @@ Advance: TypeAlias = Callable[[int], object]  # is called with the number of sen
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
-_lock = forkable(Lock())
-_modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
+_modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()  # of encoders, for `sharing`
 
 
 @contextmanager
@@ -93,25 +91,10 @@ def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> 
         )
 
 
-@contextmanager
-def _evaluating(encoder: SentenceModel) -> Iterator[None]:
-    """Has an encoder in evaluation mode; calls may overlap, and the last to end puts the mode back."""
-    with _lock:
-        modes = _modes.setdefault(encoder, [])
-        modes.append(modes[0] if modes else encoder.training)
-        encoder.eval()
-    try:
-        yield
-    finally:
-        with _lock:
-            training = modes.pop()
-            if not modes:
-                encoder.train(training)
-
-
 def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
     """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
-    with _evaluating(encoder):
+    modes = _modes.setdefault(encoder, [])
+    with sharing(modes, lambda: encoder.training, encoder.eval, encoder.train):
         parts = parts_of(sentences)
         part = next(parts, [])
         ids = encoder.tokenize(part) if part else []

@@ -7,7 +7,7 @@ in the last digits only. torch has this as a setting of each thread, and a new t
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier, Lock, RLock
@@ -18,6 +18,7 @@ import torch
 from isotune.kernels.device import default_device
 
 L = TypeVar("L", Lock, RLock)
+T = TypeVar("T")
 
 DENORMAL = 1e-40
 GRAIN = 2**15  # torch shares an operation on at least this many numbers for each thread
@@ -32,10 +33,30 @@ def forkable(lock: L) -> L:
 
 # Who holds this has what belongs to the whole process: torch's default generators, and transformers' verbosity.
 PROCESS = forkable(RLock())
-_starting = forkable(Lock())
+_starting, _settings = forkable(Lock()), forkable(Lock())
 if hasattr(os, "register_at_fork"):
     # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
+@contextmanager
+def sharing(
+    before: list[T], get: Callable[[], T], change: Callable[[], object], put_back: Callable[[T], object]
+) -> Iterator[None]:
+    """Changes a setting for a `with` block; threads may open blocks at any time, and the last to close puts it back.
+
+    `before` has what the setting was before the first open block, once for each open block.
+    """
+    with _settings:
+        before.append(before[0] if before else get())
+        change()
+    try:
+        yield
+    finally:
+        with _settings:
+            was = before.pop()
+            if not before:
+                put_back(was)
 
 
 @contextmanager

@@ -9,37 +9,25 @@ Intel's CPUs, MKL is as fast or faster.
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from threading import Lock
 
 import torch
 
-from isotune.kernels.threads import forkable
+from isotune.kernels.threads import sharing
 
 CPUS = Path("/proc/cpuinfo")
 
-# torch's precision setting holds for the whole process. Open blocks share it, and the last to close puts it back.
-_setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-_lock = forkable(Lock())
-_before: list[str] = []  # the setting before the first open block, once for each open block
+_setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # holds for the whole process
+_before: list[str] = []
 
 
 @contextmanager
 def fast_float32() -> Iterator[None]:
     """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time."""
-    with _lock:
-        before = _before[0] if _before else _setting.fp32_precision
-        if pays():
-            _setting.fp32_precision = "bf16"
-        _before.append(before)
-    try:
+    put = partial(setattr, _setting, "fp32_precision")
+    with sharing(_before, lambda: _setting.fp32_precision, lambda: put("bf16") if pays() else None, put):
         yield
-    finally:
-        with _lock:
-            before = _before.pop()
-            if not _before:
-                _setting.fp32_precision = before
 
 
 @cache
