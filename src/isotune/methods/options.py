@@ -264,11 +264,14 @@ class CropsOptions(MethodOptions):
     """Two passages of a text, by NT-Xent."""
 
     temperature: Positive = 0.05
-    """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""
+    """Divides the cosine similarities. 0.05: as for pairs."""
 
 
-class PairsOptions(CropsOptions):
+class PairsOptions(MethodOptions):
     """Two texts that belong together, such as a title and its body, by InfoNCE."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""
 
     negatives: bool = False
     """Rows have a third text, a hard negative."""

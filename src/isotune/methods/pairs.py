@@ -32,6 +32,8 @@ from isotune.methods.method import Batch, Method
 from isotune.methods.options import CropsOptions, PairsOptions
 from isotune.views.crops import two_passages
 
+ROLES = "query", "document", "document"  # of the texts of a row, for the encoder's prompts
+
 
 class Pairs(Method):
     """Two texts of a row; rows that share a text are not compared."""
@@ -39,17 +41,16 @@ class Pairs(Method):
     rows: type[Row] = Pair
     needs_text = True
     separates_copies = False
-    roles: Sequence[str] = ("query", "document")
-    options: CropsOptions
+    options: PairsOptions
 
-    def __init__(self, options: CropsOptions, encoder: Encoder) -> None:
+    def __init__(self, options: PairsOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
-        if isinstance(options, PairsOptions) and options.negatives:
-            self.rows, self.roles = Triplet, ("query", "document", "document")
+        if options.negatives:
+            self.rows = Triplet
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
         """Each text under the encoder's prompt for its role, if it has such prompts."""
-        both = zip(self.roles, columns, strict=True)
+        both = zip(ROLES, columns, strict=False)
         return Tokenized([encoder.prompted(role).tokenize(texts, max_length) for role, texts in both])
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
@@ -60,11 +61,13 @@ class Pairs(Method):
         return {"info_nce": info_nce(first, second, self.options.temperature, hard, of_rows)}
 
 
-class Crops(Pairs):
+class Crops(Method):
     """Two passages of each text; copies of a text are not compared."""
 
     rows = Sentence
-    roles = ("document",)
+    needs_text = True
+    separates_copies = False
+    options: CropsOptions
 
     def __init__(self, options: CropsOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
@@ -72,7 +75,8 @@ class Crops(Pairs):
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
         """Tokenizes a passage of each text, which stands for those that are drawn."""
-        return super().tokenize(encoder, two_passages(columns[0], Generator().manual_seed(0))[:1], max_length)
+        passages, _ = two_passages(columns[0], Generator().manual_seed(0))
+        return Tokenized([self.tokenize_passages(passages, max_length)])
 
     def draw(self, batch: Batch) -> Batch:
         """Draws two passages of each text."""
@@ -100,6 +104,6 @@ def groups(batch: Batch) -> Tensor:
     table = torch.tensor(of_rows).T
     if (table == table[0]).all(0).any():
         raise InputError(
-            "all rows of a step share a text, so that none is left to compare with: give more different texts"
+            "all rows of a step share a text, so none is left to compare with: give other texts, or a larger batch size"
         )
     return torch.cat([table, *(torch.tensor(numbers)[:, None].expand_as(table) for numbers in negatives)])

@@ -153,10 +153,10 @@ class Workers:
             return False
 
     def close(self) -> None:
-        """Ends the threads, and those of the group of processes: a thread that outlives Python's end aborts it."""
+        """Ends the threads, and lets go of the group, whose threads end with its last reference."""
         for pool in self._pools:
             pool.shutdown()
-        self._group = None
+        self._group = None  # a thread of the group that outlives Python's end would abort the process
 
 
 @contextmanager
@@ -185,9 +185,9 @@ def workers_of_run() -> Iterator[Workers]:
         with workers.one_error():
             yield workers
     finally:
+        workers.close()
         if starts:
             dist.destroy_process_group()
-        workers.close()
 
 
 def was_restarted() -> bool:
