@@ -125,7 +125,8 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     studies = [changed_study(read_study(name), seeds, options, with_stand_ins=stand_ins) for name in names]
     planned = [run for study in studies for run in plan_runs(study, model or None)]
     runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)) for run in planned}
-    costs = [f"{name}: {study.cost}" for name, study in zip(names, studies, strict=True) if study.cost]
+    as_published = not (model or seeds or options)
+    costs = [f"{name}: {study.cost}" for name, study in zip(names, studies, strict=True) if study.cost and as_published]
     lines = [f"{', '.join(names)}: {counted(len(runs), 'run')}", *costs]
     stdout_console().print("\n".join(lines), soft_wrap=True)
     needed = [needs(study, model) for study in studies]

@@ -87,8 +87,9 @@ def run_study(
         raise InputError(f"threads {threads}: 1 or more, for runs on Ray; OMP_NUM_THREADS is for those of this process")
     published, out = read_study(name), Path(out)
     study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
-    notes = (*departures(study, published, model, options or {}), study.note)
-    study = study.model_copy(update={"note": " ".join(filter(None, notes))})
+    departed = departures(study, published, model, options or {})
+    note, cost = " ".join(filter(None, [*departed, study.note])), "" if departed else study.cost
+    study = study.model_copy(update={"note": note, "cost": cost})
     folder = Path(runs or out / "runs")
     for path in (out, folder):
         with telling(OSError, f"{path}: it can't be made", "; name another folder"):
@@ -178,7 +179,9 @@ class StudyRuns:
                 self._say(f"{job.folder}: a file in it is damaged; the run is made again")
         while waiting or (tasks and tasks.running):
             failed = next((run for run in waiting if run.start in self.problems), None)
-            ready = next((run for run in waiting if not run.start or self.jobs[run.start].is_done), None)
+            begun = tasks.running.values() if tasks else ()
+            unmade = {job.folder for job in (*begun, *(self.jobs[run] for run in waiting))}
+            ready = next((run for run in waiting if not run.start or self.jobs[run.start].folder not in unmade), None)
             if failed and failed.start:
                 waiting.remove(failed)
                 self._ended(failed, f"{failed.start.title} failed, from which it starts")
@@ -188,13 +191,12 @@ class StudyRuns:
                     tasks.start(self.jobs[ready])
                 else:
                     self._ended(ready, try_to_make(self.jobs[ready]))
-            elif tasks and tasks.running:
+            elif tasks:
                 job, problem = tasks.wait()
                 self._ended(first[job.folder], problem)
-            else:
-                self._ended(waiting.pop(0), "the run from which it starts is gone")
 
     def _ended(self, run: PlannedRun, problem: str) -> None:
+        problem = problem or ("" if self.jobs[run].is_done else "its result is not there")
         if problem:
             folder = self.jobs[run].folder
             self.problems |= {same: problem for same, job in self.jobs.items() if job.folder == folder}
