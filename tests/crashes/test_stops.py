@@ -49,7 +49,7 @@ WORDS = {
     "index": ["index", "bert-tiny", "TEXT", "--out", "out/index"],
     "search": ["search", "INDEX", "a dog", "--hybrid"],
     "export": ["export", "bert-tiny", "--out", "out/onnx"],
-    "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study", "--processes=2", "--threads=1"],
+    "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study"],
     "reproduce": ["reproduce"],
     "datasets": ["datasets", "fetch", "hub:me/data"],
     "label": ["label", "TEXT", "--encoders", "bert-tiny", "--pairs", "2", "--out", "out/labels.tsv"],

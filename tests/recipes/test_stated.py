@@ -50,7 +50,7 @@ def stages(paper: str) -> Iterator[Made]:
         for run in plan_runs(study):
             if run.recipe:
                 names = {name, f"{name}: {run.arm}", arms[run.arm].recipe}
-                yield from _stages(run.recipe, names, {key.partition(".")[0] for key in run.cell})
+                yield from _stages(run.recipe, names, set(run.cell))
 
 
 def _stages(recipe: Recipe, names: Iterable[str], varied: Iterable[str] = ()) -> Iterator[Made]:

@@ -68,7 +68,7 @@ def encode(
             from isotune.use.bulk.folder import encode_files
 
             outcome = encode_files(encoder, file, out, shard=shard or "1/1", advance=advance, **options)
-    left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
+    left = f"; {outcome.left} are left" if outcome.left else ""
     cut = f"; cut at the encoder's limit: {counted(outcome.cut, 'text')}" if outcome.cut else ""
     made = f"this command made {outcome.made}, with {counted(outcome.rows, 'vector')}"
     print(f"{Place.of(out).name}: {counted(outcome.parts, 'file')}; {made}{left}{cut}")
@@ -100,9 +100,9 @@ def _encode_to_file(
             count = encode_file(model, Path(files[0]), path, columns or {}, normalize, advance)
         else:
             parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
-            tables = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
             with path.open("wb") as target:
                 if with_text:
+                    tables = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
                     count = write_parquet(target, schema, model.dimension, tables)
                 else:
                     count = write_npy(target, model.dimension, (vectors for _, vectors in parts))

@@ -27,4 +27,4 @@ def export(
         difference = export_onnx(encoder, out)
     size = sum(path.stat().st_size for path in out.glob("model.onnx*"))
     print(f"{out}: model.onnx of {size / 1e6:,.1f} MB; python {out / 'encode.py'} tries it")
-    print(f"float32: off by at most {difference:.1e} of a vector's length")
+    print(f"its vectors differ from the encoder's by at most {difference:.1e} of their length")

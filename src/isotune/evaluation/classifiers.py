@@ -5,15 +5,16 @@ each row is tested by a classifier that has not seen it. All folds are stratifie
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isotune.evaluation.probes import SEED, Integers, Probes, train_probes
+from isotune.evaluation.probes import SEED, Integers, train_probes
 
 FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
@@ -89,36 +90,25 @@ class SentEval:
         features, targets = zip(*parts.values(), strict=True)
         x, y = torch.cat(features), np.concatenate(targets)  # [N, d], [N]
         rows = dict(zip(parts, np.split(np.arange(len(y)), np.cumsum([*map(len, targets)])[:-1]), strict=True))
+        of_rows = x, torch.from_numpy(y).to(x.device)
+        train = partial(train_probes, *of_rows, classes=int(y.max()) + 1, hidden=self.hidden, seed=self.seed)
         if "dev" in rows:
-            return self._by_dev(x, y, **rows)
-        return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))
-
-    def _by_dev(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> ClassifierResult:
-        probes = self._train(x, y, train, dev, DECAYS)
-        best, place = _choose(probes.accuracy)
-        predictions = probes.predict(x[test], place).cpu().numpy()
-        return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
-
-    def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
-        seed = self.seed if len(outer) == 1 else SEED
-        predictions = np.empty_like(y)
-        best, decays = [], []
+            probes = train(rows["train"], rows["dev"], DECAYS)
+            best, place = _choose(probes.accuracy)
+            predictions = probes.predict(x[rows["test"]], place).cpu().numpy()
+            return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
+        outer, seed = ([(rows["train"], rows["test"])], self.seed) if "test" in rows else (_folds(y), SEED)
+        predictions, highest, decays = np.empty_like(y), [], []
         for seen, test in outer:
-            inner = _folds(y[seen], seed)
-            accuracies = [self._train(x, y, seen[train], seen[dev], DECAYS).accuracy for train, dev in inner]
-            highest, place = _choose(torch.stack(accuracies).mean(0))
-            best.append(highest)
+            inner = [train(seen[fold], seen[dev], DECAYS).accuracy for fold, dev in _folds(y[seen], seed)]
+            best, place = _choose(torch.stack(inner).mean(0))
+            highest.append(best)
             decays.append(DECAYS[place])
-            probes = self._train(x, y, seen, None, decays[-1:])
-            predictions[test] = probes.predict(x[test]).cpu().numpy()
+            predictions[test] = train(seen, None, [DECAYS[place]]).predict(x[test]).cpu().numpy()
         tested = np.sort(np.concatenate([test for _, test in outer]))
-        tested_on = "on test" if len(outer) == 1 else f"by {len(outer)} folds around these"
+        tested_on = "on test" if "test" in rows else f"by {FOLDS} folds around these"
         protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
-        return ClassifierResult(predictions[tested], protocol, float(np.mean(best)), tuple(decays))
-
-    def _train(self, x: Tensor, y: Integers, train: Integers, dev: Integers | None, decays: Sequence[float]) -> Probes:
-        targets = torch.from_numpy(y).to(x.device)
-        return train_probes(x, targets, train, dev, decays, int(y.max()) + 1, self.hidden, self.seed)
+        return ClassifierResult(predictions[tested], protocol, float(np.mean(highest)), tuple(decays))
 
 
 Classifier: TypeAlias = Logistic | SentEval

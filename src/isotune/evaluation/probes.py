@@ -63,8 +63,8 @@ def train_probes(
 
     The loss is the cross entropy, the optimiser is Adam with the decay as L2 on weights and biases, and batches have 64
     rows. After every 4 epochs the dev accuracy is measured. Training ends at the sixth measurement without a gain,
-    counted in all and not in a row (SentEval never sets its tenacity back), or past 200 epochs. It goes on as long as
-    one of the classifiers gains; later updates of the others are not used.
+    counted in all and not in a row (SentEval never sets its tenacity back), or past 200 epochs. It goes on until this
+    holds for every classifier; what a classifier learns afterwards is not used.
     """
     random = np.random.RandomState(seed)
     if dev is None:
@@ -79,7 +79,7 @@ def train_probes(
     for _ in range(0, MAX_EPOCHS + 1, EPOCHS):
         for _ in range(EPOCHS):
             rows = torch.from_numpy(train[random.permutation(len(train))]).to(x.device)
-            for x_batch, y_batch in zip(x[rows].split(BATCH), y[rows].split(BATCH), strict=True):
+            for x_batch, y_batch in zip(x.index_select(0, rows).split(BATCH), y[rows].split(BATCH), strict=True):
                 logits = _logits(x_batch, layers)  # [R, C, B]
                 loss = len(decays) * cross_entropy(logits, y_batch.expand(len(decays), -1))  # a mean for each
                 for layer, gradient in zip(layers, torch.autograd.grad(loss, layers), strict=True):

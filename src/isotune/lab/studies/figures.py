@@ -28,7 +28,7 @@ def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
 
 def title(figure: Figure) -> str:
     """What a figure shows, in words."""
-    over = f" by {wording.label(figure.x)}" if figure.x else ""
+    over = f" by {wording.value_text(figure.x)}" if figure.x else ""
     return f"{wording.score_title(figure.y)}{over}"
 
 
@@ -51,7 +51,7 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     numeric = len(numbers) == len(values)
     place_of = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
-    drawing, (ax,) = panels([""], wording.label(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8))
+    drawing, (ax,) = panels([""], wording.value_text(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8))
     both = False
     groups: dict[str, list[Line]] = {}
     for line in lines:

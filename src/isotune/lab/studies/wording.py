@@ -11,16 +11,11 @@ UNSCALED = (*RUN_SCORES[2:], *MEASURES)  # scores that are no share of 1, such a
 
 def line_title(arm: str, cell: Cell) -> str:
     """An arm at a place in the grid: "ConSERT, batch size 16"."""
-    return ", ".join([arm, *(f"{label(option)} {value_text(value)}" for option, value in cell.items())])
-
-
-def label(option: str) -> str:
-    """An option in words."""
-    return option.replace("_", " ")
+    return ", ".join([arm, *(f"{value_text(option)} {value_text(value)}" for option, value in cell.items())])
 
 
 def value_text(value: Value) -> str:
-    """An option's value in words."""
+    """An option, or the value of one, in words."""
     match value:
         case tuple():
             return " and ".join(map(value_text, value))

@@ -54,9 +54,9 @@ class Outcome(NamedTuple):
     """What a folder holds in the end."""
 
     parts: int  # all files of text
-    made: int  # the files of vectors that this process made
+    made: int  # the files of vectors that this command made
     rows: int  # the rows of these
-    left: int = 0  # the files of vectors that other shards have not made yet
+    left: int = 0  # the files of vectors that are not there yet
     cut: int = 0  # the texts that were cut to the encoder's limit
 
 

@@ -47,17 +47,17 @@ def encode_on_ray(
     number_type = cast(Precision | None, number_type)
     folder = VectorFolder(Place.of(out), encoder, number_type, normalize, dict(columns or {}))
     fingerprint = folder.open().fingerprint()
-    counts, problems = [], []
+    made_files = rows = cut = 0
+    problems = []
     for _, made in spread(partial(_encode, folder, fingerprint), folder.left(parts), gpus):
         if isinstance(made, str):
             problems.append(made)
             continue
-        counts.append(made)
+        made_files, rows, cut = made_files + 1, rows + made[0], cut + made[1]
         if advance:
             advance(made[0])
     tell(problems, len(parts))
-    rows, cut = (sum(each) for each in zip((0, 0), *counts, strict=True))
-    return Outcome(len(parts), len(counts), rows, len(folder.left(parts)), cut)
+    return Outcome(len(parts), made_files, rows, len(folder.left(parts)), cut)
 
 
 def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> tuple[int, int]:

@@ -34,9 +34,9 @@ from isotune.kernels.threads import compute_alone
 # and a new request waits for a batch a quarter as long.
 SHARE = 4
 PATIENCE = 64  # which is more than the long texts that usually wait at a time
-# Texts are tokenised in parts of about so many characters, or of a longer text: some milliseconds, or up to a quarter
-# of a second if they are made to be slow (a word of a hundred letters that WordPiece doesn't know costs a hundred times
-# a usual word).
+# Texts are tokenised in parts of about so many characters; a longer text is a part of its own. A part takes some
+# milliseconds, or up to a quarter of a second if it is made to be slow (a word of a hundred letters that WordPiece
+# doesn't know costs a hundred times a usual word).
 PART_CHARACTERS = 8192
 SHORT_CHARACTERS = 1024
 
