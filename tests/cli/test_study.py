@@ -66,8 +66,10 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
     code, out, _ = isotune("reproduce", "clsr", "--all", "--options", "steps=9")  # which sizes ignore
     assert code == 0
     names = [f"clsr/table{number}" for number in range(1, 5)]
-    assert out.splitlines()[:5] == [f"{', '.join(names)}: 0 runs", *(f"{name}: none" for name in names)]
+    assert out.splitlines()[0] == f"{', '.join(names)}: 0 runs"
+    assert "none" not in out  # the cost is that of the published options
     assert out.splitlines()[-2:] == ["reproduced/clsr/table4/study.html", "reproduced/clsr.html"]
+    assert f"\n{names[0]}: none\n" in isotune("reproduce", "clsr", "--all").out
     page = Path("reproduced", "clsr.html").read_text("utf-8")
     assert page.count("<td>875</td>") == page.count('/study.html">Sizes</a>') == 4
 

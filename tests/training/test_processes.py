@@ -145,6 +145,7 @@ def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: p
         pass
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
 def test_no_thread_of_a_group_outlives_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in LAUNCH.items():
         monkeypatch.setenv(name, value)

@@ -19,6 +19,7 @@ import pytest
 import ray
 from pyarrow import fs
 
+from isotune.cli import main
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.bulk.add_vectors import AddVectors
@@ -50,7 +51,9 @@ def texts(sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return folder
 
 
-def test_every_row_once_and_again_only_what_is_missing(tiny_model: Path, texts: Path, sentences: list[str]) -> None:
+def test_every_row_once_and_again_only_what_is_missing(
+    tiny_model: Path, texts: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     long = "a dog " * 1000 + "end"
     (texts / "3.txt").write_text(long)
     done: list[int] = []
@@ -67,6 +70,8 @@ def test_every_row_once_and_again_only_what_is_missing(tiny_model: Path, texts: 
     assert encode_on_ray(str(tiny_model), ["texts"], "a/out") == (4, 1, 20, 0, 0)
     assert [file.stat().st_ino for file in kept] == times
     assert encode_files(str(tiny_model), ["texts"], "a/out").made == 0
+    assert main(["encode", str(tiny_model), "texts", "--out", "a/out", "--engine", "ray"]) == 0
+    assert capsys.readouterr().out == "a/out: 4 files; this command made 0, with 0 vectors\n"
     with pytest.raises(InputError, match="a/out: its vectors were made with normalize False, not True"):
         encode_on_ray(str(tiny_model), ["texts"], "a/out", normalize=True)
 
