@@ -68,7 +68,7 @@ def encode(
             from isotune.use.bulk.folder import encode_files
 
             outcome = encode_files(encoder, file, out, shard=shard or "1/1", advance=advance, **options)
-    left = f"; {outcome.left} are left" if outcome.left else ""
+    left = f"; {counted(outcome.left, 'file')} left" if outcome.left else ""
     cut = f"; cut at the encoder's limit: {counted(outcome.cut, 'text')}" if outcome.cut else ""
     made = f"this command made {outcome.made}, with {counted(outcome.rows, 'vector')}"
     print(f"{Place.of(out).name}: {counted(outcome.parts, 'file')}; {made}{left}{cut}")
