@@ -220,6 +220,8 @@ def test_heads_in_pickles_are_read(encoder: Encoder, tmp_path: Path, sentences: 
 
 def test_a_name_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    (tmp_path / "here" / "below").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here" / "below")
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="this is a file"):
         Encoder.load(tmp_path / "file")
