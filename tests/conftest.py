@@ -5,6 +5,7 @@ from tests.hub.environment import HUB
 import json
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -104,6 +105,11 @@ def until(condition: Callable[[], object], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def hear_interrupts() -> None:
+    """Lets a new process hear Ctrl-C: a process that descends from a shell's "&" does not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def unfinish(folder: Path) -> None:

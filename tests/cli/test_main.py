@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ from isotune.cli import app, main
 from isotune.cli.app import COMMANDS
 from isotune.errors import InputError
 from tests.cli.conftest import Call, Refused
+from tests.conftest import hear_interrupts
 
 HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
 LISTING = {"recipes", "datasets", "doctor", "analyse", "study", "reproduce"}  # these need no other words
@@ -178,9 +179,8 @@ def test_ctrl_c_while_torch_is_imported(tmp_path: Path) -> None:
     # A torch that says when it is being imported, and takes long.
     (tmp_path / "torch.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
     with subprocess.Popen(
-        [*ISOTUNE, "doctor"], env=environment, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=heard
+        [*ISOTUNE, "doctor"], env=environment, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hear_interrupts
     ) as run:
         assert run.stdout.readline() == "importing\n"
         run.send_signal(signal.SIGINT)

@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import until
+from tests.conftest import hear_interrupts, until
 
 Write = Callable[[dict[str, Any]], Path]
 
@@ -19,9 +18,8 @@ Write = Callable[[dict[str, Any]], Path]
 def start(path: Path, out: Path, model: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "isotune", "study", str(path), "--out", str(out), "--model", str(model)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
     with (out.parent / "log").open("ab") as file:
-        return subprocess.Popen(command, env=environment, stderr=file, stdout=file, preexec_fn=heard)
+        return subprocess.Popen(command, env=environment, stderr=file, stdout=file, preexec_fn=hear_interrupts)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from isotune.use.search import Document, Index
 from isotune.use.serve.app import application
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.server import Server, configured, listen
-from tests.conftest import until
+from tests.conftest import hear_interrupts, until
 
 
 class Running(NamedTuple):
@@ -76,7 +75,7 @@ def serving(words: Sequence[str], log: Path, files: int = 4096) -> Iterator[Proc
     """Runs `isotune serve` with these words for a `with` block; its standard error goes to the log."""
 
     def prepare() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
+        hear_interrupts()
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
     command = [sys.executable, "-m", "isotune", "serve", *words, "--port=0"]
