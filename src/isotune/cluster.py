@@ -85,7 +85,7 @@ class Tasks(Generic[T, R]):
             return item, f"{lost} ({' '.join(str(error).split())})"
 
 
-def spread(work: Callable[[T], R], items: Iterable[T], gpus: int = 0) -> Iterator[tuple[T, R | str]]:
+def spread(work: Callable[[T], R], items: Iterable[T], gpus: int) -> Iterator[tuple[T, R | str]]:
     """Gives what `Tasks.wait` says of each item, as soon as that is there."""
     left = iter(items)
     with Tasks(work, gpus=gpus) as tasks:

@@ -67,11 +67,12 @@ def _fetch_hub(source: HubSource) -> None:
     from datasets import load_dataset
     from huggingface_hub import hf_hub_download
 
-    commit, folder = ask_commit(source), fetch_folder(source)  # a hub that is down is an error at once
+    commit = ask_commit(source)  # a hub that is down is an error at once
     if source.file:
         revision = source.revision or None  # a name, which is found offline again; a commit alone is not
         hf_hub_download(source.repository, source.file, repo_type="dataset", revision=revision)
         return
+    folder = fetch_folder(source)
     if not (folder / commit).exists():
         make_folder(folder)
         with TemporaryDirectory(dir=folder.parent) as scratch:
