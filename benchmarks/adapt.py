@@ -36,7 +36,9 @@ EVERY = 10  # steps between two that the recipe may keep
 
 def score(gold: Floats, cosines: Floats) -> float:
     """Spearman x 100; 0 if one side is constant."""
-    return 100 * float(spearmanr(gold, cosines).statistic) if np.ptp(gold) and np.ptp(cosines) else 0.0
+    return (
+        100 * float(spearmanr(gold, cosines).statistic) if np.ptp(gold) and np.ptp(cosines) else 0.0
+    )
 
 
 def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> Floats:
@@ -54,7 +56,9 @@ def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> F
         return scores
 
     with patch.object(stage, "general_scorer", watched):
-        result = isotune.train(text, out=out, model=model, recipe="adapt", seed=seed, tasks=("stsb-open",), quiet=True)
+        result = isotune.train(
+            text, out=out, model=model, recipe="adapt", seed=seed, tasks=("stsb-open",), quiet=True
+        )
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     steps = [record["step"] for record in records if record["kind"] == "general"]
     return np.stack(cosines[: steps.index(result.evaluation.selected_step) + 1])
@@ -71,28 +75,39 @@ def with_labels(pairs: ScoredPairs, cosines: Floats) -> float:
     `choose` takes the pairs that change most. The rest of their half would show too small a change.
     """
     changes = []
-    numbers = {text: i for i, text in enumerate(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))}
-    ends = np.array([[numbers[a], numbers[b]] for a, b in zip(pairs.sentence1, pairs.sentence2, strict=True)])
+    numbers = {
+        text: i for i, text in enumerate(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
+    }
+    ends = np.array(
+        [[numbers[a], numbers[b]] for a, b in zip(pairs.sentence1, pairs.sentence2, strict=True)]
+    )
     both = cosines[[0, -1]]  # the encoders that `isotune label` compares
     for draw in range(DRAWS):
         random = np.random.default_rng(draw)
         pool, rest = np.array_split(random.permutation(len(ends)), 2)
         rows = pool[choose(both[:, pool], ends[pool], LABELS, random)]
         step = kept(pairs.scores[rows], cosines[:, rows])
-        changes.append(score(pairs.scores[rest], cosines[step][rest]) - score(pairs.scores[rest], cosines[0][rest]))
+        changes.append(
+            score(pairs.scores[rest], cosines[step][rest])
+            - score(pairs.scores[rest], cosines[0][rest])
+        )
     return float(np.mean(changes))
 
 
 def main() -> None:
     """Makes the runs that are missing, and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--domains", nargs="+", default=[*DEVELOPMENT, *TEST])
     options = parser.parse_args()
     isotune.tune_process()
-    print("| domain | steps kept | change, mean of the seeds | lowest | with 50 labels | best step |")
+    print(
+        "| domain | steps kept | change, mean of the seeds | lowest | with 50 labels | best step |"
+    )
     print("|---|---|---|---|---|---|")
     means: dict[str, list[Floats]] = {"development": [], "test": []}
     for name in options.domains:
@@ -106,14 +121,18 @@ def main() -> None:
             if not result.exists():
                 run = options.out / f"{name}-{seed}"
                 shutil.rmtree(run, ignore_errors=True)  # of a training that was stopped
-                np.save(result, adapt(options.model, options.out / name / "text.txt", pairs, seed, run))
+                np.save(
+                    result, adapt(options.model, options.out / name / "text.txt", pairs, seed, run)
+                )
             cosines = np.load(result)
             start, *scores = (score(pairs.scores, of) for of in cosines)
             last, best = (scores or [start])[-1], max([start, *scores])
             steps.append(str(EVERY * len(scores)))
             changes.append([last - start, with_labels(pairs, cosines), best - start])
         plain, labelled, oracle = np.mean(changes, axis=0)
-        means["development" if name in DEVELOPMENT else "test"].append(np.array([plain, labelled, oracle]))
+        means["development" if name in DEVELOPMENT else "test"].append(
+            np.array([plain, labelled, oracle])
+        )
         lowest = np.min(changes, axis=0)[0]
         values = " | ".join(f"{value:+.2f}" for value in (plain, lowest, labelled, oracle))
         print(f"| {name} | {', '.join(steps)} | {values} |", flush=True)

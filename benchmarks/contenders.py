@@ -23,7 +23,12 @@ Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 
 
 def isotune(
-    model: Path, precision: str, threads: int, cache: Path, batch_bytes: int | None = None, device: str = "cpu"
+    model: Path,
+    precision: str,
+    threads: int,
+    cache: Path,
+    batch_bytes: int | None = None,
+    device: str = "cpu",
 ) -> Encode:
     """Loads isotune. `batch_bytes` are those of one hidden state of a batch's tokens, if not the encoder's own."""
     import torch
@@ -62,7 +67,9 @@ def sentence_transformers(
     def encode(texts: Sequence[str]) -> Vectors:
         torch.set_num_threads(threads)
         return (
-            encoder.encode(list(texts), batch_size=batch, show_progress_bar=False, convert_to_tensor=True)
+            encoder.encode(
+                list(texts), batch_size=batch, show_progress_bar=False, convert_to_tensor=True
+            )
             .float()
             .cpu()
             .numpy()
@@ -83,12 +90,16 @@ def onnx_runtime(model: Path, precision: str, threads: int, cache: Path) -> Enco
         if not quantised.exists():
             # The quantiser cannot infer the type of the fused layers' outputs.
             known = {"DefaultTensorType": onnx.TensorProto.FLOAT}
-            quantize_dynamic(graph, quantised, per_channel=True, weight_type=QuantType.QInt8, extra_options=known)
+            quantize_dynamic(
+                graph, quantised, per_channel=True, weight_type=QuantType.QInt8, extra_options=known
+            )
         graph = quantised
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    return _loop(model, lambda ids, mask: session.run(None, {"input_ids": ids, "attention_mask": mask})[0])
+    return _loop(
+        model, lambda ids, mask: session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
+    )
 
 
 def openvino(model: Path, precision: str, threads: int, cache: Path) -> Encode:
@@ -109,9 +120,13 @@ def ctranslate2(model: Path, precision: str, threads: int, cache: Path) -> Encod
 
     converted = cache / "ctranslate2"
     if not converted.exists():
-        BertConfig.position_embedding_type = "absolute"  # the converter reads this; transformers no longer sets it
+        BertConfig.position_embedding_type = (
+            "absolute"  # the converter reads this; transformers no longer sets it
+        )
         TransformersConverter(str(model)).convert(str(converted))
-    encoder = ct2.Encoder(str(converted), device="cpu", compute_type=precision, intra_threads=threads)
+    encoder = ct2.Encoder(
+        str(converted), device="cpu", compute_type=precision, intra_threads=threads
+    )
 
     def run(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Vectors:
         tokens = ct2.StorageView.from_array(ids.astype(np.int32))
@@ -201,6 +216,8 @@ def _fused(model: Path, cache: Path) -> Path:
     if not path.exists():
         config = AutoConfig.from_pretrained(model)
         plain = _exported(model, cache)
-        fused = optimize_model(str(plain), "bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size)
+        fused = optimize_model(
+            str(plain), "bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size
+        )
         fused.save_model_to_file(str(path))
     return path

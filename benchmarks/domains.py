@@ -31,7 +31,9 @@ DEVELOPMENT = {
     "definitions": Domain(("sts12:surprise.OnWN", "sts13:OnWN"), ("sts14:OnWN",)),
     "sick": Domain(("sickr::train", "sickr::trial"), ("sickr::test",)),
     "tweets": Domain(("sts14:tweet-news:second",), ("sts14:tweet-news:first",)),
-    "headlines": Domain(("sts14:headlines", "sts15:headlines", "sts16:headlines"), ("sts13:headlines",)),
+    "headlines": Domain(
+        ("sts14:headlines", "sts15:headlines", "sts16:headlines"), ("sts13:headlines",)
+    ),
     "forum-answers": Domain(("sts15:answers-forums:unscored",), ("sts15:answers-forums:scored",)),
     "videos": Domain(("sts12-train:MSRvid",), ("sts12:MSRvid",)),
     "quora": Domain(("qqp::dev",), ("qqp::test",)),
@@ -62,7 +64,10 @@ def read_rows(place: str) -> list[Row]:
     """
     name, subset, part = (*place.split(":"), "", "")[:3]
     with gzip.open(
-        Path(os.environ["ISOTUNE_DATA"], f"{FILES[name]}.tsv.gz"), "rt", encoding="utf-8", newline="\n"
+        Path(os.environ["ISOTUNE_DATA"], f"{FILES[name]}.tsv.gz"),
+        "rt",
+        encoding="utf-8",
+        newline="\n",
     ) as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     rows = [row for row in rows if subset in ("", row["subset"])]
@@ -82,7 +87,9 @@ def read_domain(domain: Domain) -> tuple[list[str], list[tuple[str, str, float]]
     random.Random(0).shuffle(scored)
     scored = scored[:MOST_PAIRS]
     taken = {sentence.lower() for first, second, _ in scored for sentence in (first, second)}
-    every = {sentence for place in domain.text for row in read_rows(place) for sentence in sentences(row)}
+    every = {
+        sentence for place in domain.text for row in read_rows(place) for sentence in sentences(row)
+    }
     text = sorted(sentence for sentence in every if sentence and sentence.lower() not in taken)
     random.Random(0).shuffle(text)
     return text[:MOST_TEXT], scored

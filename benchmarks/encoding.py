@@ -43,7 +43,9 @@ class Encoders:
         self.cache = cache
         self.workers: dict[str, Worker] = {}
 
-    def load(self, contender: str, model: Path, process: str = "", **settings: Any) -> Callable[..., Timing]:
+    def load(
+        self, contender: str, model: Path, process: str = "", **settings: Any
+    ) -> Callable[..., Timing]:
         """Loads a contender; returns a function that encodes texts and can save the vectors to a file."""
         name = process or contender
         if name not in self.workers:
@@ -51,11 +53,18 @@ class Encoders:
         worker = self.workers[name]
         key = f"{contender} {settings}"
         worker.ask(
-            "load", key=key, contender=contender, model=str(model), cache=str(self.cache / model.name), **settings
+            "load",
+            key=key,
+            contender=contender,
+            model=str(model),
+            cache=str(self.cache / model.name),
+            **settings,
         )
 
         def run(texts: Sequence[str], save: Path | None = None) -> Timing:
-            return Timing(**worker.ask("encode", key=key, texts=list(texts), save=str(save) if save else None))
+            return Timing(
+                **worker.ask("encode", key=key, texts=list(texts), save=str(save) if save else None)
+            )
 
         return run
 
@@ -77,7 +86,9 @@ def encoders(cache: Path) -> Iterator[Encoders]:
             worker.close()
 
 
-def against_peers(contenders: Encoders, model: Path, count: int, threads: int, rounds: int, noise: Noise) -> str:
+def against_peers(
+    contenders: Encoders, model: Path, count: int, threads: int, rounds: int, noise: Noise
+) -> str:
     """The table of encoding speed and quality for one model, in Markdown."""
     contenders.forget()
     texts, scores = scored_pairs(count)
@@ -101,12 +112,27 @@ def against_peers(contenders: Encoders, model: Path, count: int, threads: int, r
         cosines = (vectors[key] * vectors[BASE]).sum(1)
         half = len(texts) // 2
         similar = (vectors[key][:half] * vectors[key][half:]).sum(1)
-        row = [*key, f"{len(texts) / median(times):,.0f}", f"**{speedup(base, times):.2f}**", f"{spread(times):.0%}"]
-        row += [f"{cosines.mean():.4f}", f"{cosines.min():.4f}", f"{100 * spearmanr(similar, scores).statistic:.2f}"]
+        row = [
+            *key,
+            f"{len(texts) / median(times):,.0f}",
+            f"**{speedup(base, times):.2f}**",
+            f"{spread(times):.0%}",
+        ]
+        row += [
+            f"{cosines.mean():.4f}",
+            f"{cosines.min():.4f}",
+            f"{100 * spearmanr(similar, scores).statistic:.2f}",
+        ]
         rows.append(row)
     unit = "processor second" if threads == 1 else "second"
     against = "sentence-transformers in float32"
-    columns = ["library", "precision", f"sentences a {unit}", f"speed-up against {against}", "spread"]
+    columns = [
+        "library",
+        "precision",
+        f"sentences a {unit}",
+        f"speed-up against {against}",
+        "spread",
+    ]
     return table([*columns, f"mean cosine to {against}", "lowest cosine", "Spearman"], rows)
 
 
@@ -122,13 +148,23 @@ def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, nois
         for precision in precisions("isotune"):
             load = partial(contenders.load, "isotune", model, precision=precision, threads=1)
             runs = {size: partial(load(batch_bytes=size), texts) for size in BATCH_BYTES}
-            rounds_of = {size: seconds(timings, 1) for size, timings in in_turn(runs, rounds, noise).items()}
+            rounds_of = {
+                size: seconds(timings, 1) for size, timings in in_turn(runs, rounds, noise).items()
+            }
             slowest = max(rounds_of.values(), key=median)
-            rows.append([model.name, precision, *(f"{speedup(slowest, times):.2f}" for times in rounds_of.values())])
+            rows.append(
+                [
+                    model.name,
+                    precision,
+                    *(f"{speedup(slowest, times):.2f}" for times in rounds_of.values()),
+                ]
+            )
     return table(["model", "precision", *(f"{size // 2**10:,} KiB" for size in BATCH_BYTES)], rows)
 
 
-def by_threads(contenders: Encoders, models: Mapping[Path, int], threads: int, rounds: int, noise: Noise) -> str:
+def by_threads(
+    contenders: Encoders, models: Mapping[Path, int], threads: int, rounds: int, noise: Noise
+) -> str:
     """The table of isotune's speed-up against one thread, in Markdown, for two ways to use several cores."""
     rows = []
     for model, count in models.items():
@@ -142,10 +178,21 @@ def by_threads(contenders: Encoders, models: Mapping[Path, int], threads: int, r
                 "threads": partial(load(threads=threads), texts),
                 "processes": partial(_in_parallel, single, texts),
             }
-            rounds_of = {key: seconds(timings, threads) for key, timings in in_turn(runs, rounds, noise).items()}
+            rounds_of = {
+                key: seconds(timings, threads)
+                for key, timings in in_turn(runs, rounds, noise).items()
+            }
             base = rounds_of.pop("one thread")
-            rows.append([model.name, precision, *(f"{speedup(base, times):.2f}" for times in rounds_of.values())])
-    return table(["model", "precision", "one batch for each thread", "one process for each core"], rows)
+            rows.append(
+                [
+                    model.name,
+                    precision,
+                    *(f"{speedup(base, times):.2f}" for times in rounds_of.values()),
+                ]
+            )
+    return table(
+        ["model", "precision", "one batch for each thread", "one process for each core"], rows
+    )
 
 
 def _in_parallel(runs: Sequence[Callable[[Sequence[str]], Timing]], texts: Sequence[str]) -> Timing:

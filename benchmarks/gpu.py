@@ -22,14 +22,25 @@ from training import learned, sentences, waiting
 ROOT = Path(__file__).parents[1]
 SHAPES: dict[str, dict[str, int]] = {
     "BERT-base": {},
-    "MiniLM": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    "MiniLM": {
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+    },
 }
-CHUNKS = {64: None, 512: None, 8192: 512}  # sentences of a step: those of a pass of the gradient cache, if there is one
+CHUNKS = {
+    64: None,
+    512: None,
+    8192: 512,
+}  # sentences of a step: those of a pass of the gradient cache, if there is one
 SENTENCES = 2048  # of a round of training; at least a step
 ENCODED = 50_000  # sentences of a round of encoding
 PEER_BATCH = 512  # of sentence-transformers' encoding; its default of 32 is slow on a GPU
 FLASH = "flash_attention_2"
-DROPPED = "All drop a tenth of the attention weights, but those with flash attention, which drops none."
+DROPPED = (
+    "All drop a tenth of the attention weights, but those with flash attention, which drops none."
+)
 
 
 class Line(NamedTuple):
@@ -46,12 +57,16 @@ class Line(NamedTuple):
         return {"device": device, "attention": self.attention}
 
 
-def measure(add: Callable[[str, str], None], device: str, rounds: int, cache: Path, log: Path) -> None:
+def measure(
+    add: Callable[[str, str], None], device: str, rounds: int, cache: Path, log: Path
+) -> None:
     """Gives the title and the text of each table to `add`."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("gpu: torch sees no GPU; `python -m torch.utils.collect_env` says what it sees")
+        raise SystemExit(
+            "gpu: torch sees no GPU; `python -m torch.utils.collect_env` says what it sees"
+        )
     gpus = torch.cuda.device_count()
     name = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}" if gpus else "no GPU"
     if gpus:
@@ -62,11 +77,16 @@ def measure(add: Callable[[str, str], None], device: str, rounds: int, cache: Pa
             for batch, chunk in CHUNKS.items():
                 passes = f", {chunk} in a pass" if chunk else ""
                 text = training(model, batch, device, rounds, log)
-                add(f"Training, {title}, {batch:,} sentences a step{passes}", f"{text}\n\n{DROPPED}")
+                add(
+                    f"Training, {title}, {batch:,} sentences a step{passes}", f"{text}\n\n{DROPPED}"
+                )
             add(f"Encoding, {title}", encoding(model, device, rounds, cache))
             add(f"Losses after training, {title}", learned(model, log, device))
         if gpus > 1:
-            add(f"Training on {gpus} GPUs, {title}, 512 sentences a step", together(model, 512, gpus, rounds, log))
+            add(
+                f"Training on {gpus} GPUs, {title}, 512 sentences a step",
+                together(model, 512, gpus, rounds, log),
+            )
 
 
 @contextmanager
@@ -88,7 +108,12 @@ def lines() -> list[Line]:
     peers = [Line("sentence-transformers", "float32"), Line("sentence-transformers", "bfloat16")]
     if find_spec("flash_attn"):
         peers.append(Line("sentence-transformers", "bfloat16", FLASH))
-    return [*peers, Line("isotune", "float32"), Line("isotune", "bfloat16"), Line("isotune", "bfloat16", FLASH)]
+    return [
+        *peers,
+        Line("isotune", "float32"),
+        Line("isotune", "bfloat16"),
+        Line("isotune", "bfloat16", FLASH),
+    ]
 
 
 def make_model(name: str, folder: Path) -> Path:
@@ -107,7 +132,14 @@ def make_model(name: str, folder: Path) -> Path:
 
 def attention(log: Path) -> str:
     """What the tests of attention on a GPU say; ends the program if one fails or is skipped."""
-    tests = [sys.executable, "-m", "pytest", "-q", "--noconftest", "tests/kernels/test_attention_cuda.py"]
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--noconftest",
+        "tests/kernels/test_attention_cuda.py",
+    ]
     done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
     with log.open("a") as file:
         file.write(done.stdout + done.stderr)
@@ -124,7 +156,9 @@ def training(model: Path, batch: int, device: str, rounds: int, log: Path) -> st
     timings: dict[Line, list[Timing]] = {}
     for line in lines():
         told = line.options(device)
-        settings = {line: {"contender": line.library, "precision": line.precision, **options, **told}}
+        settings = {
+            line: {"contender": line.library, "precision": line.precision, **options, **told}
+        }
         try:
             with waiting(settings, count, log) as runs:
                 timings[line] = [runs[line]() for _ in range(rounds + 1)][1:]
@@ -139,35 +173,54 @@ def encoding(model: Path, device: str, rounds: int, cache: Path) -> str:
     texts = (texts * (ENCODED // len(texts) + 1))[:ENCODED]
     timings: dict[Line, list[Timing]] = {}
     for line in lines()[:-1]:  # isotune encodes in bfloat16 by flash attention anyway
-        peer = {} if line.library == "isotune" else {"attention": line.attention, "batch": PEER_BATCH}
+        peer = (
+            {} if line.library == "isotune" else {"attention": line.attention, "batch": PEER_BATCH}
+        )
         with encoders(cache) as loaded:
-            encode = loaded.load(line.library, model, precision=line.precision, threads=1, device=device, **peer)
+            encode = loaded.load(
+                line.library, model, precision=line.precision, threads=1, device=device, **peer
+            )
             timings[line] = [encode(texts) for _ in range(rounds + 1)][1:]
     return speeds(timings, len(texts), cache / "workers.log")
 
 
 def speeds(timings: Mapping[Line, Sequence[Timing]], count: int, log: Path) -> str:
     """The speeds of rounds of `count` sentences by the clock, and how they compare with the peer's padded bfloat16."""
-    seconds = {line: median(timing.wall for timing in times) for line, times in timings.items() if times}
+    seconds = {
+        line: median(timing.wall for timing in times) for line, times in timings.items() if times
+    }
     base = seconds.get(Line("sentence-transformers", "bfloat16"))
     rows = []
     for line, times in timings.items():
         row = [f"{line.library}{', flash attention' if line.attention else ''}", line.precision]
         if times:
-            row += [f"{count / seconds[line]:,.0f}", f"**{base / seconds[line]:.2f}**" if base else ""]
+            row += [
+                f"{count / seconds[line]:,.0f}",
+                f"**{base / seconds[line]:.2f}**" if base else "",
+            ]
             row += [f"{spread([timing.wall for timing in times]):.0%}"]
             row += [f"{max(timing.gpu_memory for timing in times):.1f}"]
         else:
             row += [f"ended early, see the end of {log.name}", "", "", ""]
         rows.append(row)
-    columns = ["library", "precision", "sentences a second", "speed-up against sentence-transformers in bfloat16"]
+    columns = [
+        "library",
+        "precision",
+        "sentences a second",
+        "speed-up against sentence-transformers in bfloat16",
+    ]
     return table([*columns, "spread", "peak GPU memory, GB"], rows)
 
 
 def together(model: Path, batch: int, gpus: int, rounds: int, log: Path) -> str:
     """The table of isotune's training by one process and by one for each GPU, in Markdown."""
     count = max(1, SENTENCES // batch)
-    options: dict[str, Any] = {"contender": "isotune", "precision": "bfloat16", "model": str(model), "batch": batch}
+    options: dict[str, Any] = {
+        "contender": "isotune",
+        "precision": "bfloat16",
+        "model": str(model),
+        "batch": batch,
+    }
     options["texts"] = sentences(batch * (count * (rounds + 1) + 1))
     rows = []
     for processes in (1, gpus):

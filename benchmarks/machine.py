@@ -19,16 +19,32 @@ FEATURES = {
     "VNNI": {"avx512_vnni", "avx_vnni"},
     "AMX": {"amx_tile"},
 }
-PACKAGES = ("torch", "transformers", "sentence-transformers", "onnxruntime", "openvino", "ctranslate2")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "onnxruntime",
+    "openvino",
+    "ctranslate2",
+)
 
 
 def processor() -> str:
     """The processor in one line: brand, cores, and whether it has each of `FEATURES`."""
     info = Path("/proc/cpuinfo").read_text()
-    values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in info.splitlines())}
-    family = f" (family {values['cpu family']}, model {values['model']})" if "cpu family" in values else ""
+    values = {
+        key.strip(): value.strip()
+        for key, _, value in (line.partition(":") for line in info.splitlines())
+    }
+    family = (
+        f" (family {values['cpu family']}, model {values['model']})"
+        if "cpu family" in values
+        else ""
+    )
     flags = set(values.get("flags", "").split())
-    features = ", ".join(f"{name} {'yes' if flags & names else 'no'}" for name, names in FEATURES.items())
+    features = ", ".join(
+        f"{name} {'yes' if flags & names else 'no'}" for name, names in FEATURES.items()
+    )
     return f"{_brand(info)}{family}, {cores()} cores; {features}"
 
 
@@ -77,11 +93,17 @@ class Noise:
 
     def add(self, wall: float, others: float, steal: float) -> None:
         """Adds one measurement."""
-        self.wall, self.others, self.steal = self.wall + wall, self.others + others, self.steal + steal
+        self.wall, self.others, self.steal = (
+            self.wall + wall,
+            self.others + others,
+            self.steal + steal,
+        )
 
     def verdict(self) -> str:
         """Whether the machine was quiet, with the numbers and limits, as an item of a Markdown list."""
-        others, steal = (max(0.0, part) / (self.wall * cores() or 1) for part in (self.others, self.steal))
+        others, steal = (
+            max(0.0, part) / (self.wall * cores() or 1) for part in (self.others, self.steal)
+        )
         spread = median(self.spreads) if self.spreads else 0.0
         quiet = others < OTHERS_LIMIT and steal < STEAL_LIMIT and spread < SPREAD_LIMIT
         return (
@@ -99,11 +121,15 @@ class Clock:
 
     def stop(self) -> tuple[float, float, float]:
         """Seconds since construction, processor seconds of all processes, and processor seconds stolen."""
-        wall, busy, steal = (after - before for before, after in zip(self.start, self._read(), strict=True))
+        wall, busy, steal = (
+            after - before for before, after in zip(self.start, self._read(), strict=True)
+        )
         return wall, busy, steal
 
     @staticmethod
     def _read() -> tuple[float, float, float]:
-        user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+        user, nice, system, _, _, irq, softirq, steal = map(
+            int, Path("/proc/stat").read_text().split()[1:9]
+        )
         tick = os.sysconf("SC_CLK_TCK")
         return time.perf_counter(), (user + nice + system + irq + softirq) / tick, steal / tick

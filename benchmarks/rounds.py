@@ -19,7 +19,9 @@ class Timing(NamedTuple):
 Key = TypeVar("Key")
 
 
-def in_turn(runs: Mapping[Key, Callable[[], Any]], rounds: int, noise: Noise) -> dict[Key, list[Any]]:
+def in_turn(
+    runs: Mapping[Key, Callable[[], Any]], rounds: int, noise: Noise
+) -> dict[Key, list[Any]]:
     """The results of each contender, one per round. A result has `cpu`, the seconds of processors outside this process.
 
     A first round warms up and does not count. Every round starts with another contender.
@@ -56,4 +58,6 @@ def spread(values: list[float]) -> float:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table in Markdown."""
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (columns, ["---"] * len(columns), *rows))
+    return "\n".join(
+        f"| {' | '.join(map(str, row))} |" for row in (columns, ["---"] * len(columns), *rows)
+    )

@@ -48,17 +48,23 @@ SHORT = 20  # --short measures this many times less
 
 def main() -> None:
     """Installs the peers, measures, and writes the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tables", nargs="*", choices=[*TABLES, "gpu", []], metavar="TABLE")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads to measure with")
+    parser.add_argument(
+        "--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads to measure with"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
     if "ISOTUNE_MODELS" not in os.environ and options.tables != ["gpu"]:
         parser.error(f"set ISOTUNE_MODELS to a folder with {', '.join(MODELS)}")
     go_on_with_peers()
-    measure(options.tables or TABLES, options.models, options.threads, options.rounds, options.short)
+    measure(
+        options.tables or TABLES, options.models, options.threads, options.rounds, options.short
+    )
 
 
 def go_on_with_peers() -> None:
@@ -66,17 +72,32 @@ def go_on_with_peers() -> None:
     if Path(sys.prefix) == ENVIRONMENT:
         return
     done, python = ENVIRONMENT / "installed", str(ENVIRONMENT / "bin" / "python")
-    wanted = (Path(__file__).parent / "peers.txt").read_text() + (ROOT / "constraints.txt").read_text()
+    wanted = (Path(__file__).parent / "peers.txt").read_text() + (
+        ROOT / "constraints.txt"
+    ).read_text()
     if not done.exists() or done.read_text() != wanted:
         subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
         packages = ["--requirement", "benchmarks/peers.txt", "--editable", "."]
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--constraint", "constraints.txt"]
+        pip = [
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "-qq",
+            "--constraint",
+            "constraints.txt",
+        ]
         subprocess.run([*pip, *packages], check=True, cwd=ROOT)
         done.write_text(wanted)
-    os.execv(python, [python, *sys.argv])  # argv[0] is the full path: a bare "python" would be searched in PATH
+    os.execv(
+        python, [python, *sys.argv]
+    )  # argv[0] is the full path: a bare "python" would be searched in PATH
 
 
-def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool) -> None:
+def measure(
+    tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool
+) -> None:
     """Measures the tables, prints them, and writes them to the file of results."""
     import encoding
     import gpu
@@ -85,7 +106,10 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
 
     folder = Path(os.environ.get("ISOTUNE_MODELS", ""))
     divisor = SHORT if short else 1
-    models = {folder / name: Size(MODELS[name].pairs // divisor, -(-MODELS[name].steps // divisor)) for name in names}
+    models = {
+        folder / name: Size(MODELS[name].pairs // divisor, -(-MODELS[name].steps // divisor))
+        for name in names
+    }
     pairs = {model: size.pairs for model, size in models.items()}
     noise, parts = Noise(), []
     log = ENVIRONMENT / "workers.log"
@@ -109,12 +133,17 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
         for threads in counts:
             for model, size in models.items():
                 if "encoding" in tables:
-                    table = encoding.against_peers(contenders, model, size.pairs, threads, rounds, noise)
+                    table = encoding.against_peers(
+                        contenders, model, size.pairs, threads, rounds, noise
+                    )
                     add(f"Encoding, {model.name}, threads: {threads}", table)
         if "batch" in tables:
             add("Batch size, threads: 1", encoding.by_batch(contenders, pairs, rounds, noise))
         if "threads" in tables and cores() > 1:
-            add(f"Ways to use {cores()} cores", encoding.by_threads(contenders, pairs, cores(), rounds, noise))
+            add(
+                f"Ways to use {cores()} cores",
+                encoding.by_threads(contenders, pairs, cores(), rounds, noise),
+            )
     if "cores" in tables and cores() > 1:
         for model, size in models.items():
             table = training.by_ways(model, size.steps, counts, cores(), min(rounds, 3), noise, log)

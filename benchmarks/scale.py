@@ -29,17 +29,29 @@ from isotune.bundled import BUNDLED_DATA, BUNDLED_MODEL
 
 HEAD = 5  # words of a beginning
 STEPS = (100, 1_000, 10_000)
-BATCHES = ((256, None), (2_048, None), (256, 64), (2_048, 64), (16_384, 64))  # sentences of a step, and of a pass
+BATCHES = (
+    (256, None),
+    (2_048, None),
+    (256, 64),
+    (2_048, 64),
+    (16_384, 64),
+)  # sentences of a step, and of a pass
 BATCHED = 16_384  # sentences of a run
 QUIET = ["--dev", "none", "--tasks", "stsb-open"]
 
 
 def main() -> None:
     """Measures each command at each size, smallest first."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", choices=["sentences", "steps", "batch", []], metavar="KIND")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "kinds", nargs="*", choices=["sentences", "steps", "batch", []], metavar="KIND"
+    )
     parser.add_argument("--counts", type=int, nargs="+", default=[50_000, 500_000, 5_000_000])
-    parser.add_argument("--folder", type=Path, help="where to work; unset: the system's temporary folder")
+    parser.add_argument(
+        "--folder", type=Path, help="where to work; unset: the system's temporary folder"
+    )
     options = parser.parse_args()
     rows = []
     for kind in options.kinds or ("sentences", "steps", "batch"):
@@ -67,12 +79,31 @@ def commands(kind: str, counts: list[int], folder: Path) -> Iterator[tuple[str, 
     write_text(Path(text), BATCHED)
     if kind == "steps":
         for steps in STEPS:
-            flags = ["--method", "simcse", "--batch-size", "8", "--steps", str(steps), "--eval-every", str(steps // 10)]
-            yield f"{steps:,} steps", ["train", text, *flags, *QUIET, "--out", str(folder / str(steps))]
+            flags = [
+                "--method",
+                "simcse",
+                "--batch-size",
+                "8",
+                "--steps",
+                str(steps),
+                "--eval-every",
+                str(steps // 10),
+            ]
+            yield (
+                f"{steps:,} steps",
+                ["train", text, *flags, *QUIET, "--out", str(folder / str(steps))],
+            )
         return
     os.environ["OMP_NUM_THREADS"] = "1"
     for batch, chunk in BATCHES:
-        flags = ["--method", "consert", "--batch-size", str(batch), "--steps", str(BATCHED // batch)]
+        flags = [
+            "--method",
+            "consert",
+            "--batch-size",
+            str(batch),
+            "--steps",
+            str(BATCHED // batch),
+        ]
         flags += ["--precision", "float32", *(["--chunk-size", str(chunk)] if chunk else [])]
         size = f"batches of {batch:,}{f', {chunk} in a pass' if chunk else ''}"
         yield size, ["train", text, *flags, *QUIET, "--out", str(folder / f"{batch}-{chunk}")]
@@ -80,19 +111,26 @@ def commands(kind: str, counts: list[int], folder: Path) -> Iterator[tuple[str, 
 
 def write_text(path: Path, count: int) -> None:
     """Writes so many different sentences."""
-    words = [line.split() for line in (BUNDLED_DATA / "stsb-open" / "train.txt").read_text("utf-8").splitlines()]
+    words = [
+        line.split()
+        for line in (BUNDLED_DATA / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
+    ]
     heads = sorted({" ".join(line[:HEAD]) for line in words})
     tails = sorted({" ".join(line[HEAD:]) for line in words})
     pairs = random.Random(0).sample(range(len(heads) * len(tails)), count)
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(f"{heads[pair // len(tails)]} {tails[pair % len(tails)]}\n" for pair in pairs)
+        file.writelines(
+            f"{heads[pair // len(tails)]} {tails[pair % len(tails)]}\n" for pair in pairs
+        )
 
 
 def measure(words: list[str], log: Path) -> tuple[float, float, float]:
     """Runs a command; returns its seconds, its processor seconds and its peak memory in megabytes."""
     start = time.monotonic()
     with log.open("w") as file:
-        process = subprocess.Popen([sys.executable, "-m", "isotune", *words], stdout=file, stderr=file)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "isotune", *words], stdout=file, stderr=file
+        )
         _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"isotune {' '.join(words)} failed: {log.read_text()}")

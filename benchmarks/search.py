@@ -26,7 +26,9 @@ from rounds import Timing, in_turn, speedup, spread, table
 from run import go_on_with_peers
 
 Array = NDArray[np.float32]
-Search = Callable[[Array], Sequence[int]]  # a query [d] -> the numbers of the K nearest rows, in any order
+Search = Callable[
+    [Array], Sequence[int]
+]  # a query [d] -> the numbers of the K nearest rows, in any order
 K = 10
 PACKAGES = ("numpy", "torch", "faiss-cpu", "usearch", "sentence-transformers", "lancedb")
 CENTRES = 2000
@@ -81,7 +83,9 @@ def usearch(vectors: Array) -> Search:
     """Exact search without an index."""
     from usearch.index import MetricKind, search
 
-    return lambda query: [int(key) for key in search(vectors, query[None], K, MetricKind.IP, exact=True).keys.ravel()]
+    return lambda query: [
+        int(key) for key in search(vectors, query[None], K, MetricKind.IP, exact=True).keys.ravel()
+    ]
 
 
 def sentence_transformers(vectors: Array) -> Search:
@@ -92,7 +96,9 @@ def sentence_transformers(vectors: Array) -> Search:
     corpus = torch.from_numpy(vectors)
 
     def run(query: Array) -> list[int]:
-        (hits,) = semantic_search(torch.from_numpy(query[None]), corpus, top_k=K, score_function=dot_score)
+        (hits,) = semantic_search(
+            torch.from_numpy(query[None]), corpus, top_k=K, score_function=dot_score
+        )
         return [hit["corpus_id"] for hit in hits]
 
     return run
@@ -107,7 +113,9 @@ def timed(search: Search, query: Array) -> Timing:
 
 def main() -> None:
     """Installs the peers, measures, and prints the table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=5)
@@ -119,7 +127,12 @@ def main() -> None:
     random = np.random.default_rng(1)
     noise = Noise()
     with tempfile.TemporaryDirectory() as folder:
-        contenders = {"numpy": numpy, "isotune": partial(isotune, folder=folder), "faiss": faiss, "usearch": usearch}
+        contenders = {
+            "numpy": numpy,
+            "isotune": partial(isotune, folder=folder),
+            "faiss": faiss,
+            "usearch": usearch,
+        }
         contenders["sentence-transformers"] = sentence_transformers
         searches = {name: make(vectors) for name, make in contenders.items()}
         shift = random.standard_normal(options.dimension, dtype=np.float32) / options.dimension**0.5
@@ -129,13 +142,25 @@ def main() -> None:
         timings = in_turn(runs, options.rounds, noise)
         walls = {name: [timing.wall for timing in rows] for name, rows in timings.items()}
         noise.spreads += map(spread, walls.values())
-        columns = ["library", "milliseconds a query", "speed-up against numpy", "spread", "rows as numpy's"]
+        columns = [
+            "library",
+            "milliseconds a query",
+            "speed-up against numpy",
+            "spread",
+            "rows as numpy's",
+        ]
         rows = []
         for name, times in walls.items():
             shared = len(truth & set(searches[name](query))) / K
-            speeds = f"{1000 * median(times):,.0f}", f"**{speedup(walls['numpy'], times):.2f}**", f"{spread(times):.0%}"
+            speeds = (
+                f"{1000 * median(times):,.0f}",
+                f"**{speedup(walls['numpy'], times):.2f}**",
+                f"{spread(times):.0%}",
+            )
             rows.append([name, *speeds, f"{shared:.1f}"])
-        print(f"{processor()}\n{options.rows:,} x {options.dimension}, {options.threads} threads, k = {K}\n")
+        print(
+            f"{processor()}\n{options.rows:,} x {options.dimension}, {options.threads} threads, k = {K}\n"
+        )
         print(table(columns, rows))
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     print(f"\n- Python {platform.python_version()}; {versions}\n{noise.verdict()}")

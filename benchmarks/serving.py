@@ -80,11 +80,18 @@ class Server:
     """A server of a model in a process; isotune names a model by its folder."""
 
     def __init__(
-        self, command: list[str], model: Path, port: int, path: str = "/v1/embeddings", folder: Path | None = None
+        self,
+        command: list[str],
+        model: Path,
+        port: int,
+        path: str = "/v1/embeddings",
+        folder: Path | None = None,
     ) -> None:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
         self.log = TemporaryFile()  # noqa: SIM115 - it is open as long as the server runs
-        self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log, cwd=folder)
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=self.log, stderr=self.log, cwd=folder
+        )
         self.model, self.port, self.path = model.name, port, path
 
     def wait(self, seconds: float = 180) -> None:
@@ -98,7 +105,9 @@ class Server:
                 if time.monotonic() > end or self.process.poll() is not None:
                     self.log.seek(0)
                     command = shlex.join(map(str, self.process.args))
-                    raise SystemExit(f"{command} does not answer:\n{self.log.read().decode()}") from None
+                    raise SystemExit(
+                        f"{command} does not answer:\n{self.log.read().decode()}"
+                    ) from None
                 time.sleep(0.5)
 
     def measure(self, texts: list[str], clients: int, seconds: float) -> Result:
@@ -109,9 +118,13 @@ class Server:
         return Result(time.perf_counter() - start, self._cpu() - cpu, taken)
 
     async def _load(self, texts: list[str], clients: int, end: float, taken: list[float]) -> None:
-        await asyncio.gather(*(self._client(random.Random(seed), texts, end, taken) for seed in range(clients)))
+        await asyncio.gather(
+            *(self._client(random.Random(seed), texts, end, taken) for seed in range(clients))
+        )
 
-    async def _client(self, rng: random.Random, texts: list[str], end: float, taken: list[float]) -> None:
+    async def _client(
+        self, rng: random.Random, texts: list[str], end: float, taken: list[float]
+    ) -> None:
         """One client: a connection, and a request after the other."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         while (start := time.perf_counter()) < end:
@@ -121,8 +134,12 @@ class Server:
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             if b" 200 " not in answer:
                 raise RuntimeError(answer.decode())
-            length = answer.partition(b"content-length:")[2].split()  # none if the answer comes in chunks
-            await (reader.readexactly(int(length[0])) if length else reader.readuntil(b"\r\n0\r\n\r\n"))
+            length = answer.partition(b"content-length:")[
+                2
+            ].split()  # none if the answer comes in chunks
+            await (
+                reader.readexactly(int(length[0])) if length else reader.readuntil(b"\r\n0\r\n\r\n")
+            )
             taken.append(time.perf_counter() - start)
         writer.close()
 
@@ -134,7 +151,9 @@ class Server:
 
 def main() -> None:
     """Starts the servers, measures them in turn, and prints a table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument("--infinity", metavar="PROGRAM")
     parser.add_argument("--clients", type=int, default=16)
@@ -143,7 +162,9 @@ def main() -> None:
     options = parser.parse_args()
     texts, _ = scored_pairs(1000)
     with TemporaryDirectory() as folder:
-        results, noise = measure(start(options.model.resolve(), options.infinity, Path(folder)), texts, options)
+        results, noise = measure(
+            start(options.model.resolve(), options.infinity, Path(folder)), texts, options
+        )
     print(processor(), noise.verdict(), sep="\n")
     print(medians(results))
 
@@ -157,7 +178,8 @@ def measure(
         for server in servers.values():
             server.wait()
         runs = {
-            name: partial(server.measure, texts, options.clients, options.seconds) for name, server in servers.items()
+            name: partial(server.measure, texts, options.clients, options.seconds)
+            for name, server in servers.items()
         }
         results = in_turn(runs, options.rounds, noise)
     finally:
@@ -172,12 +194,31 @@ def start(model: Path, infinity: str | None, graph: Path) -> dict[str, Server]:
     """Starts all servers; infinity's ONNX graph is written to the folder `graph`."""
     servers = {}
     for precision in ("float32", "bfloat16"):
-        command = [sys.executable, "-m", "isotune", "serve", str(model), "--precision", precision, "--port"]
+        command = [
+            sys.executable,
+            "-m",
+            "isotune",
+            "serve",
+            str(model),
+            "--precision",
+            precision,
+            "--port",
+        ]
         servers[f"isotune {precision}"] = Server([*command, str(port := free_port())], model, port)
     command = [sys.executable, "-c", FASTAPI, str(model)]
-    servers["FastAPI + sentence-transformers float32"] = Server([*command, str(port := free_port())], model, port)
+    servers["FastAPI + sentence-transformers float32"] = Server(
+        [*command, str(port := free_port())], model, port
+    )
     if infinity:
-        command = [infinity, "v2", "--served-model-name", model.name, "--device", "cpu", "--no-vector-disk-cache"]
+        command = [
+            infinity,
+            "v2",
+            "--served-model-name",
+            model.name,
+            "--device",
+            "cpu",
+            "--no-vector-disk-cache",
+        ]
         command += ["--no-bettertransformer", "--no-compile"]
         exporter = str(Path(infinity).with_name("optimum-cli"))
         task = ["--library", "transformers", "--task", "feature-extraction"]
@@ -185,7 +226,12 @@ def start(model: Path, infinity: str | None, graph: Path) -> dict[str, Server]:
         for name, source, engine, precision in (
             ("infinity float32", str(model), "torch", "float32"),
             ("infinity bfloat16", str(model), "torch", "bfloat16"),
-            ("infinity ONNX float32", ".", "optimum", "float32"),  # finds a graph only in the folder that it runs in
+            (
+                "infinity ONNX float32",
+                ".",
+                "optimum",
+                "float32",
+            ),  # finds a graph only in the folder that it runs in
         ):
             words = [*command, "--model-id", source, "--engine", engine, "--dtype", precision]
             words += ["--port", str(port := free_port())]
@@ -203,9 +249,17 @@ def medians(results: dict[str, list[Result]]) -> str:
     """The medians of the rounds, in Markdown."""
     rows = []
     for name, rounds in results.items():
-        numbers = [(r.rate, r.quantile(0.5), r.quantile(0.99), len(r.seconds) / r.cpu) for r in rounds]
+        numbers = [
+            (r.rate, r.quantile(0.5), r.quantile(0.99), len(r.seconds) / r.cpu) for r in rounds
+        ]
         rows.append([name, *(f"{median(values):.0f}" for values in zip(*numbers, strict=True))])
-    columns = ["server", "requests a second", "p50 in ms", "p99 in ms", "requests a processor second"]
+    columns = [
+        "server",
+        "requests a second",
+        "p50 in ms",
+        "p99 in ms",
+        "requests a processor second",
+    ]
     return table(columns, rows)
 
 

@@ -33,7 +33,11 @@ from isotune.kernels.cpu.prepacked import prepacked
 STEPS = 5
 GROUPS = {
     "products of linear layers": ("aten::mm", "aten::addmm", "mkldnn::_linear_pointwise"),
-    "attention: products and softmax": ("aten::bmm", "aten::_softmax", "aten::_softmax_backward_data"),
+    "attention: products and softmax": (
+        "aten::bmm",
+        "aten::_softmax",
+        "aten::_softmax_backward_data",
+    ),
     "dropout: random bits": ("aten::random_", "aten::ge"),
     "GELU and layer normalisation": (
         *("aten::gelu", "aten::gelu_backward"),
@@ -59,23 +63,36 @@ class Spent(NamedTuple):
 
 def main() -> None:
     """Measures and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", nargs="+", default=["mini", "all-minilm", "bert-base-ner"])
-    parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    parser.add_argument(
+        "--precisions", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"]
+    )
     options = parser.parse_args()
     tune_process()
     torch.set_num_threads(1)
     columns = {
-        f"{name}, {kind}, {precision}": measured(Path(os.environ["ISOTUNE_MODELS"]) / name, precision)
+        f"{name}, {kind}, {precision}": measured(
+            Path(os.environ["ISOTUNE_MODELS"]) / name, precision
+        )
         for name in options.models
         for kind, measured in (("step", training), ("batch", encoding))
         for precision in options.precisions
     }
     rows = {
-        **{group: [f"{spent.shares[group]:.0%}" for spent in columns.values()] for group in (*GROUPS, OTHER)},
+        **{
+            group: [f"{spent.shares[group]:.0%}" for spent in columns.values()]
+            for group in (*GROUPS, OTHER)
+        },
         "processor milliseconds": [f"{1e3 * spent.seconds:,.1f}" for spent in columns.values()],
-        "GFLOP/s of the linear layers over the whole time": [f"{spent.rate / 1e9:,.0f}" for spent in columns.values()],
-        "limit: GFLOP/s of a product by itself": [f"{spent.limit / 1e9:,.0f}" for spent in columns.values()],
+        "GFLOP/s of the linear layers over the whole time": [
+            f"{spent.rate / 1e9:,.0f}" for spent in columns.values()
+        ],
+        "limit: GFLOP/s of a product by itself": [
+            f"{spent.limit / 1e9:,.0f}" for spent in columns.values()
+        ],
         "share of that limit": [f"{spent.rate / spent.limit:.0%}" for spent in columns.values()],
     }
     print(f"{processor()}\n")
@@ -116,14 +133,24 @@ def encoding(model: Path, precision: str) -> Spent:
     return _spent(seconds, profiler, encoder, precision, len(batch.ids), 1)
 
 
-def _spent(seconds: float, profiler: profile, encoder: Encoder, precision: str, tokens: float, passes: int) -> Spent:
+def _spent(
+    seconds: float, profiler: profile, encoder: Encoder, precision: str, tokens: float, passes: int
+) -> Spent:
     times = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
     total = sum(times.values())
-    shares = {group: sum(times.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}
+    shares = {
+        group: sum(times.get(name, 0.0) for name in names) / total
+        for group, names in GROUPS.items()
+    }
     blocks = encoder.backbone.model.get_submodule("encoder")
     weights = sum(weight.numel() for weight in blocks.parameters() if weight.ndim > 1)
     rate = passes * 2 * weights * tokens / seconds
-    return Spent(seconds, {**shares, OTHER: 1 - sum(shares.values())}, rate, _limit(encoder, precision, int(tokens)))
+    return Spent(
+        seconds,
+        {**shares, OTHER: 1 - sum(shares.values())},
+        rate,
+        _limit(encoder, precision, int(tokens)),
+    )
 
 
 @torch.no_grad()

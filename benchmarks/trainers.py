@@ -117,7 +117,10 @@ def sentence_transformers(
         SentenceTransformerTrainer,
         SentenceTransformerTrainingArguments,
     )
-    from sentence_transformers.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
+    from sentence_transformers.losses import (
+        CachedMultipleNegativesRankingLoss,
+        MultipleNegativesRankingLoss,
+    )
     from torch.utils.data import BatchSampler, SequentialSampler
     from transformers import TrainerCallback
 

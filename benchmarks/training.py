@@ -37,7 +37,11 @@ def libraries(device: str = "cpu") -> list[tuple[str, str]]:
     from isotune.kernels.precision import has_bfloat16
 
     precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
-    return [(library, precision) for library in ("sentence-transformers", "isotune") for precision in precisions]
+    return [
+        (library, precision)
+        for library in ("sentence-transformers", "isotune")
+        for precision in precisions
+    ]
 
 
 def sentences(count: int) -> list[str]:
@@ -78,24 +82,43 @@ def waiting(
 
 def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log: Path) -> str:
     """The table of training speed for one model, in Markdown. A round is `steps` steps of 64 sentences, each twice."""
-    shared = {"model": str(model), "threads": threads, "texts": sentences(BATCH * (steps * (rounds + 1) + 1))}
+    shared = {
+        "model": str(model),
+        "threads": threads,
+        "texts": sentences(BATCH * (steps * (rounds + 1) + 1)),
+    }
     keys = libraries()
-    with waiting({key: {"contender": key[0], "precision": key[1], **shared} for key in keys}, steps, log) as runs:
-        rounds_of = {key: seconds(timings, threads) for key, timings in in_turn(runs, rounds, noise).items()}
+    with waiting(
+        {key: {"contender": key[0], "precision": key[1], **shared} for key in keys}, steps, log
+    ) as runs:
+        rounds_of = {
+            key: seconds(timings, threads) for key, timings in in_turn(runs, rounds, noise).items()
+        }
     noise.spreads += map(spread, rounds_of.values())
     unit = "processor second" if threads == 1 else "second"
     bases = [key for key in keys if key[0] == "sentence-transformers"]
     columns = ["library", "precision", f"sentences a {unit}"]
-    columns += [*(f"speed-up against {library} in {precision}" for library, precision in bases), "spread"]
+    columns += [
+        *(f"speed-up against {library} in {precision}" for library, precision in bases),
+        "spread",
+    ]
     rows = []
     for key, times in rounds_of.items():
         ratios = [f"{speedup(rounds_of[base], times):.2f}" for base in bases]
-        rows.append([*key, f"{BATCH * steps / median(times):,.0f}", *ratios, f"{spread(times):.0%}"])
+        rows.append(
+            [*key, f"{BATCH * steps / median(times):,.0f}", *ratios, f"{spread(times):.0%}"]
+        )
     return table(columns, rows)
 
 
 def by_ways(
-    model: Path, steps: int, threads: Sequence[int], processes: int, rounds: int, noise: Noise, log: Path
+    model: Path,
+    steps: int,
+    threads: Sequence[int],
+    processes: int,
+    rounds: int,
+    noise: Noise,
+    log: Path,
 ) -> str:
     """The table of ways to use several cores, for one model, in Markdown, by the clock.
 
@@ -107,7 +130,12 @@ def by_ways(
     keys = [(*contender, way) for contender in libraries() for way in ways[contender[0]]]
     shared = {"model": str(model), "texts": sentences(BATCH * (2 * steps * (rounds + 1) + 1))}
     settings = {
-        (library, precision, way): {"contender": library, "precision": precision, **way._asdict(), **shared}
+        (library, precision, way): {
+            "contender": library,
+            "precision": precision,
+            **way._asdict(),
+            **shared,
+        }
         for library, precision, way in keys
     }
     with waiting(settings, steps, log) as runs:
@@ -122,7 +150,9 @@ def by_ways(
         speeds = [f"{BATCH * steps / median(times):,.0f}" for times in (walls, beside)]
         cpu = median(timing.cpu for timing in quiet[key]) / steps
         ratio = f"**{median(first) / median(walls):.2f}**"
-        rows.append([*key[:2], *key[2], speeds[0], ratio, f"{spread(walls):.0%}", f"{cpu:.2f}", speeds[1]])
+        rows.append(
+            [*key[:2], *key[2], speeds[0], ratio, f"{spread(walls):.0%}", f"{cpu:.2f}", speeds[1]]
+        )
     columns = ["library", "precision", "processes", "threads of each", "sentences a second"]
     columns += ["speed-up against the first line", "spread", "processor seconds a step"]
     return table([*columns, "sentences a second beside a busy process"], rows)
@@ -143,7 +173,9 @@ def learned(model: Path, log: Path, device: str = "cpu") -> str:
     for contender, precision in reversed(keys):
         worker, place = Worker(log), {} if contender == "isotune" else {"device": device}
         rows = texts if contender == "isotune" else in_order
-        result = worker.ask("train", contender=contender, precision=precision, texts=rows, **options, **place)
+        result = worker.ask(
+            "train", contender=contender, precision=precision, texts=rows, **options, **place
+        )
         results[contender, precision] = result
         worker.close()
         if "order" in result:
@@ -156,7 +188,11 @@ def learned(model: Path, log: Path, device: str = "cpu") -> str:
         losses = results[key]["losses"]
         difference = fmean(abs(a - b) for a, b in zip(losses, base, strict=True))
         spearman = spearmanr(results[key]["cosines"], scores).statistic
-        numbers = [*(f"{losses[step]:.4f}" for step in shown), f"{difference:.5f}", f"{100 * spearman:.2f}"]
+        numbers = [
+            *(f"{losses[step]:.4f}" for step in shown),
+            f"{difference:.5f}",
+            f"{100 * spearman:.2f}",
+        ]
         lines.append([*key, *numbers])
     steps = [f"loss {step + 1}" for step in shown]
     return table(["library", "precision", *steps, "mean difference", "Spearman"], lines)
@@ -168,7 +204,12 @@ def _launch(count: int, log: Path, folder: Path) -> list[Worker]:
         return [Worker(log)]
     with create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SHARED_FOLDER": str(folder)}
+    shared = {
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "SHARED_FOLDER": str(folder),
+    }
     return [Worker(log, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(count)]
 
 
@@ -178,7 +219,9 @@ def _make_steps(group: Sequence[Worker], count: int) -> Timing:
         worker.tell("steps", count=count)
     timings = [Timing(**worker.reply()) for worker in group]
     memory = max(timing.gpu_memory for timing in timings)
-    return Timing(max(timing.wall for timing in timings), sum(timing.cpu for timing in timings), memory)
+    return Timing(
+        max(timing.wall for timing in timings), sum(timing.cpu for timing in timings), memory
+    )
 
 
 @contextmanager

@@ -74,13 +74,18 @@ def seeded(tokens: Packed, seed: int = 0, view: int = 0) -> Packed:
 
 
 def encode_views(
-    encoder: Encoder, views: Sequence[View | VectorView], adversary: Adversary | None = None, seed: int = 0
+    encoder: Encoder,
+    views: Sequence[View | VectorView],
+    adversary: Adversary | None = None,
+    seed: int = 0,
 ) -> list[torch.Tensor]:
     """The vectors of each view. A gradient that reaches them goes on to the weights."""
     encoding = StepEncoding(encoder, Workers(), seed)
     vectors, weights = encoding.encode(views, adversary), encoding.parameters()
     for group in encoding.groups:
-        group.leaf.register_post_accumulate_grad_hook(lambda _, group=group: take_back([group], weights, Workers()))
+        group.leaf.register_post_accumulate_grad_hook(
+            lambda _, group=group: take_back([group], weights, Workers())
+        )
     return vectors
 
 
@@ -165,15 +170,23 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_tiny_model(folder: Path) -> None:
     """Writes a BERT of 3 blocks x 32 with random weights and a vocabulary of a few words, as a Hugging Face folder."""
-    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
+    vocabulary = {
+        word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+    }
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32, **special).save_pretrained(folder)
+    special = {
+        f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
+    }
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=32, **special
+    ).save_pretrained(folder)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         config = BertConfig(
@@ -201,7 +214,8 @@ def sentences() -> list[str]:
     generator = torch.Generator().manual_seed(1)
     lengths = torch.randint(1, 25, (60,), generator=generator).tolist()
     return [
-        " ".join(WORDS[i] for i in torch.randint(0, len(WORDS), (length,), generator=generator)) + f" {WORDS[k % 20]}"
+        " ".join(WORDS[i] for i in torch.randint(0, len(WORDS), (length,), generator=generator))
+        + f" {WORDS[k % 20]}"
         for k, length in enumerate(lengths)
     ]
 
@@ -232,7 +246,10 @@ def pairs(sentences: list[str], tmp_path: Path) -> Path:
     lines = ["sentence1\tsentence2\tscore"]
     for i, sentence in enumerate(sentences[:30]):
         words, score = sentence.split(), i % 6
-        other = words[: len(words) * score // 5] + sentences[i + 30].split()[: 1 + len(words) * (5 - score) // 5]
+        other = (
+            words[: len(words) * score // 5]
+            + sentences[i + 30].split()[: 1 + len(words) * (5 - score) // 5]
+        )
         lines.append(f"{sentence}\t{' '.join(other)}\t{score}")
     path = tmp_path / "pairs.tsv"
     path.write_text("\n".join(lines) + "\n")

@@ -39,7 +39,9 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 @pages
 def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
-    for link in LINK.findall(CODE_SPAN.sub("", INDENTED_BLOCK.sub("", FENCE.sub("", page.read_text("utf-8"))))):
+    for link in LINK.findall(
+        CODE_SPAN.sub("", INDENTED_BLOCK.sub("", FENCE.sub("", page.read_text("utf-8"))))
+    ):
         if "://" in link:
             continue
         name, _, anchor = link.partition("#")
@@ -67,8 +69,14 @@ def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]
 
 
 @pages
-def test_every_flag_by_itself_is_one_of_some_command(page: Path, flags: Callable[..., set[str]]) -> None:
-    named = {span.partition(" ")[0].partition("=")[0] for span in _spans(page.read_text("utf-8")) if span[:2] == "--"}
+def test_every_flag_by_itself_is_one_of_some_command(
+    page: Path, flags: Callable[..., set[str]]
+) -> None:
+    named = {
+        span.partition(" ")[0].partition("=")[0]
+        for span in _spans(page.read_text("utf-8"))
+        if span[:2] == "--"
+    }
     named -= {*OF_ALL, "--short"}  # the last one is of benchmarks/run.py
     helps = [*((command,) for command in COMMANDS), *(("train", method) for method in METHODS)]
     for words in helps:
@@ -82,7 +90,11 @@ def test_every_recipe_study_and_analysis_exists(page: Path) -> None:
 
     for words in _commands(page.read_text("utf-8")):
         names = [_value(words, "--recipe")]
-        if words[0] in ("study", "reproduce") and len(words) > 1 and re.fullmatch(r"[a-z-]+/[a-z0-9-]+", words[1]):
+        if (
+            words[0] in ("study", "reproduce")
+            and len(words) > 1
+            and re.fullmatch(r"[a-z-]+/[a-z0-9-]+", words[1])
+        ):
             names.append(words[1])
         if words[0] == "analyse" and len(words) > 1:
             assert words[1] in ANALYSES, f"{page.name}: isotune analyse {words[1]}"
@@ -94,9 +106,13 @@ def test_every_recipe_study_and_analysis_exists(page: Path) -> None:
 @pages
 def test_every_import_from_isotune_exists(page: Path) -> None:
     code = "\n".join(_blocks(page.read_text("utf-8")))
-    for module, names in re.findall(r"^ *from (isotune[\w.]*) import ([\w, ]+)", code, re.MULTILINE):
+    for module, names in re.findall(
+        r"^ *from (isotune[\w.]*) import ([\w, ]+)", code, re.MULTILINE
+    ):
         for name in names.split(","):
-            assert hasattr(importlib.import_module(module), name.strip()), f"{page.name}: {module}.{name.strip()}"
+            assert hasattr(importlib.import_module(module), name.strip()), (
+                f"{page.name}: {module}.{name.strip()}"
+            )
     for name in set(re.findall(r"\bisotune\.([A-Za-z]\w+)\(", code)):
         assert hasattr(importlib.import_module("isotune"), name), f"{page.name}: isotune.{name}"
 
@@ -108,7 +124,9 @@ def test_the_tables_list_every_method_recipe_and_analysis() -> None:
     analyses = (ROOT / "docs" / "analyses.md").read_text("utf-8")
     rows = re.compile(r"^\| `([a-z-]+)` \|.*\|(.*)\|$", re.MULTILINE)  # the first cell and the last
     assert {name for name, _ in rows.findall(methods)} == set(METHODS)
-    recipes = {name for _, cell in rows.findall(methods) for name in re.findall(r"[a-z][a-z0-9-]+", cell)}
+    recipes = {
+        name for _, cell in rows.findall(methods) for name in re.findall(r"[a-z][a-z0-9-]+", cell)
+    }
     assert {path.stem for path in (PACKAGE / "recipes").glob("*.toml")} <= recipes
     assert [name for name, _ in rows.findall(analyses)] == list(ANALYSES)
 
@@ -119,12 +137,18 @@ UNKEPT = "087b26f 2ded3c4 4188a71 601a913 7dc8336 89cc293 be71a17 d05bf21 d95fc9
 
 def test_each_row_of_the_claims_has_its_command_and_its_numbers() -> None:
     text = (ROOT / "docs" / "claims.md").read_text("utf-8")
-    assert {words[1] for words in _commands(text) if words[0] in ("study", "reproduce")} <= set(study_names())
-    for claim, measured, _, origin in re.findall(r"^\| (?!claim )(.*) \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE):
+    assert {words[1] for words in _commands(text) if words[0] in ("study", "reproduce")} <= set(
+        study_names()
+    )
+    for claim, measured, _, origin in re.findall(
+        r"^\| (?!claim )(.*) \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE
+    ):
         printed = set(re.findall(r"\d+\.\d+", measured))
         if link := LINK.fullmatch(origin):
             scores = _kept_scores((ROOT / "docs" / link[1]).read_text("utf-8"))
-            assert printed <= {f"{abs(scale * score):.2f}" for score in scores for scale in (1, 100)}, claim
+            assert printed <= {
+                f"{abs(scale * score):.2f}" for score in scores for scale in (1, 100)
+            }, claim
         else:
             assert origin.strip("`") in UNKEPT.split() or (origin == "-" and not printed), claim
 
@@ -134,7 +158,9 @@ def _kept_scores(text: str) -> list[float]:
     if table := json.loads(text).get("table"):
         return [row[key] for row in table for key in ("mean", "spearman") if key in row]
     results = Results.model_validate_json(text)
-    means = [mean[0] for line in results.lines for score in line.values if (mean := line.summary(score))]
+    means = [
+        mean[0] for line in results.lines for score in line.values if (mean := line.summary(score))
+    ]
     tests = [(each.test.low, each.test.high) for each in results.comparisons if each.test]
     return [*means, *(each.difference for each in results.comparisons), *chain(*tests)]
 
@@ -151,7 +177,9 @@ def flags() -> Callable[..., set[str]]:
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as help_text:
             patch.setenv("COLUMNS", "200")
             assert main([command, *chosen, "--help"]) == 0, f"isotune {command}"
-        return {flag for group in FLAG_OF_HELP.findall(help_text.getvalue()) for flag in group.split()}
+        return {
+            flag for group in FLAG_OF_HELP.findall(help_text.getvalue()) for flag in group.split()
+        }
 
     return of
 

@@ -40,11 +40,17 @@ def refuse(*_: object) -> None:
 @pytest.mark.parametrize("new", [True, False])
 @pytest.mark.parametrize("make", [make_file, make_folder])
 def test_of_many_who_make_one_path_the_one_whose_content_is_there_was_told_so(
-    make: Callable[[Path, str], None], new: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[Path, str], None],
+    new: bool,
+    links: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if make is make_folder and not new:
         pytest.skip("a folder is not replaced")
-    if not links:  # where only a look can tell whether the name is free, the writers come one after the other
+    if (
+        not links
+    ):  # where only a look can tell whether the name is free, the writers come one after the other
         monkeypatch.setattr("os.link", refuse)
     together, path, refusals = Barrier(WRITERS if links else 1), tmp_path / "made", list[str]()
 

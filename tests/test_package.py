@@ -27,7 +27,9 @@ def test_the_version_is_that_of_pyproject() -> None:
 
 
 def test_importing_isotune_imports_next_to_nothing() -> None:
-    code = "import sys; before = set(sys.modules); import isotune; print(*(set(sys.modules) - before))"
+    code = (
+        "import sys; before = set(sys.modules); import isotune; print(*(set(sys.modules) - before))"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = {name.partition(".")[0] for name in run.stdout.split()}
     assert imported - sys.stdlib_module_names == {"isotune", "lazy_loader"}
@@ -105,7 +107,9 @@ USE_OF_AN_ENCODER = """
 
 
 def test_using_an_encoder_leaves_the_process_as_it_was(tiny_model: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in memory.PREPARED_VARIABLES}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in memory.PREPARED_VARIABLES
+    }
     environment |= {"OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-c", dedent(USE_OF_AN_ENCODER), str(tiny_model)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -148,16 +152,22 @@ WITHOUT_POSIX = """
 
 
 @pytest.mark.slow
-def test_a_run_needs_nothing_that_windows_lacks(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_a_run_needs_nothing_that_windows_lacks(
+    tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "text.txt").write_text("\n".join(sentences))
     arguments = [str(tiny_model), str(tmp_path / "text.txt"), str(tmp_path / "run")]
-    done = subprocess.run([sys.executable, "-c", dedent(WITHOUT_POSIX), *arguments], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(WITHOUT_POSIX), *arguments], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "report.html").exists()
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in sorted(SOURCES.rglob("*.py")) if ">>>" in path.read_text()], ids=lambda path: path.stem
+    "path",
+    [path for path in sorted(SOURCES.rglob("*.py")) if ">>>" in path.read_text()],
+    ids=lambda path: path.stem,
 )
 def test_the_examples_in_the_docstrings_are_right(path: Path) -> None:
     name = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
@@ -187,11 +197,22 @@ def test_wheel_and_sdist_have_the_same_bytes_wherever_they_are_built(tmp_path: P
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path),
+    ]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("isotune-*.whl")
 
-    files = [path.relative_to(SOURCES) for path in (SOURCES / "isotune").rglob("*") if path.is_file()]
+    files = [
+        path.relative_to(SOURCES) for path in (SOURCES / "isotune").rglob("*") if path.is_file()
+    ]
     there = {path.as_posix() for path in files if "__pycache__" not in path.parts}
     with ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if name.startswith("isotune/")}

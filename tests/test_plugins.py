@@ -39,14 +39,27 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "plugins.md").read_text("utf-8")
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = FENCE.findall(PAGE)
-REGISTRIES: tuple[Registry[Any], ...] = (METHODS, OPTIONS, AUGMENTATIONS, POOLINGS, HEADS, TASKS, DATASETS, RECIPES)
+REGISTRIES: tuple[Registry[Any], ...] = (
+    METHODS,
+    OPTIONS,
+    AUGMENTATIONS,
+    POOLINGS,
+    HEADS,
+    TASKS,
+    DATASETS,
+    RECIPES,
+)
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undoes at the end of the test what it registers from here on."""
     monkeypatch.setattr(plugins, "_LOADED", {})
     for registry in REGISTRIES:
-        own = {name: entry for name, entry in registry._entries.items() if registry._origins[name] == "isotune"}
+        own = {
+            name: entry
+            for name, entry in registry._entries.items()
+            if registry._origins[name] == "isotune"
+        }
         monkeypatch.setattr(registry, "_entries", own)
         monkeypatch.setattr(registry, "_origins", dict.fromkeys(own, "isotune"))
 
@@ -66,8 +79,20 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def short(short: dict[str, Any], pairs: Path, tmp_path: Path) -> dict[str, Any]:
     """A run with everything that the plugin adds."""
-    added = {"method": "mine", "pooling": "last", "augmentations": ("none", "first_half"), "dev": "none"}
-    return {**short, **added, "tasks": ["plurals", str(pairs)], "out": tmp_path / "run", "steps": 4, "eval_every": 2}
+    added = {
+        "method": "mine",
+        "pooling": "last",
+        "augmentations": ("none", "first_half"),
+        "dev": "none",
+    }
+    return {
+        **short,
+        **added,
+        "tasks": ["plurals", str(pairs)],
+        "out": tmp_path / "run",
+        "steps": 4,
+        "eval_every": 2,
+    }
 
 
 PROMISED = """
@@ -80,7 +105,9 @@ PROMISED = """
 
 def test_the_promised_names_stay_and_have_a_description_and_an_example() -> None:
     assert set(PROMISED.split()) == set(isotune.__all__)
-    code = "".join(block for page in DOCS.glob("*.md") for block in FENCE.findall(page.read_text("utf-8")))
+    code = "".join(
+        block for page in DOCS.glob("*.md") for block in FENCE.findall(page.read_text("utf-8"))
+    )
     for name in isotune.__all__:
         assert getattr(isotune, name) is not None
         assert name in dir(isotune)
@@ -89,15 +116,22 @@ def test_the_promised_names_stay_and_have_a_description_and_an_example() -> None
 
 
 def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
-    plugin: Path, short: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    plugin: Path,
+    short: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert len(CODE[0].splitlines()) < 60
     isotune.load_plugin(plugin)
     records: list[dict[str, Any]] = []
     result = isotune.train(**short, watch=records.append)
 
-    lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
-    assert [{key: value for key, value in line.items() if key != "crc32"} for line in lines] == records
+    lines = [
+        json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert [
+        {key: value for key, value in line.items() if key != "crc32"} for line in lines
+    ] == records
     assert set(result.evaluation.after.scores()) == {"plurals", str(short["tasks"][1])}
     encoder = result.encoder
     assert [type(head).__name__ for head in encoder.heads] == ["Scale"]
@@ -105,8 +139,12 @@ def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
     scores = isotune.evaluate(encoder, "plurals").scores()
     assert scores == pytest.approx({"plurals": result.evaluation.after.scores()["plurals"]})
     sha256 = hashlib.sha256(plugin.read_bytes()).hexdigest()
-    assert json.loads((result.folder / "environment.json").read_text())["plugins"] == {str(plugin): sha256}
-    assert json.loads((result.folder / "encoder" / "plugins.json").read_text()) == {str(plugin): sha256}
+    assert json.loads((result.folder / "environment.json").read_text())["plugins"] == {
+        str(plugin): sha256
+    }
+    assert json.loads((result.folder / "encoder" / "plugins.json").read_text()) == {
+        str(plugin): sha256
+    }
     assert plugins.loaded_plugins() == (plugins.Plugin(str(plugin), sha256),)
 
     unfinish(result.folder)
@@ -114,7 +152,9 @@ def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
     missing = f"was made with the plugin {re.escape(str(plugin))}; give --plugin"
     with pytest.raises(InputError, match=f"^run {re.escape(str(result.folder))} {missing}"):
         isotune.train(out=result.folder, resume=True, quiet=True)
-    with pytest.raises(InputError, match=f"^encoder {re.escape(str(result.folder / 'encoder'))} {missing}"):
+    with pytest.raises(
+        InputError, match=f"^encoder {re.escape(str(result.folder / 'encoder'))} {missing}"
+    ):
         isotune.Encoder.load(result.folder / "encoder")
 
     plugin.write_text(CODE[0] + "\n# changed\n")
@@ -136,7 +176,12 @@ def test_the_second_example_trains_on_pairs_from_memory(
     plugin_code, program, rows = CODE[2:5]
     Path("partners.py").write_text(plugin_code)
     names: dict[str, Any] = {"isotune": isotune}
-    exec(program.replace("rows=", f"model={str(tiny_model)!r}, steps=1, dev='none', quiet=True, rows="), names)
+    exec(
+        program.replace(
+            "rows=", f"model={str(tiny_model)!r}, steps=1, dev='none', quiet=True, rows="
+        ),
+        names,
+    )
     assert (names["result"].folder / "encoder").is_dir()
     exec(rows, names)
 
@@ -145,7 +190,12 @@ def test_the_command_line_takes_the_plugin(
     plugin: Path, short: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"--model {short['model']} --method mine --pooling last --steps 2 --batch-size 8 --dev none".split()
-    words = ["train", str(short["sources"]), *words, *["--augmentations", "none", "first_half", "--tasks", "plurals"]]
+    words = [
+        "train",
+        str(short["sources"]),
+        *words,
+        *["--augmentations", "none", "first_half", "--tasks", "plurals"],
+    ]
     out = str(short["out"])
     assert main([*words, "--out", out]) == 2
     assert "unknown method 'mine'" in capsys.readouterr().err
@@ -159,9 +209,22 @@ def test_the_runs_of_a_study_load_the_plugin(
 ) -> None:
     options = {key: short[key] for key in ("pooling", "batch_size", "steps", "eval_every", "dev")}
     arm = {"name": "mine", "method": "mine", "data": [str(short["sources"])], "options": options}
-    study = {"title": "Mine", "model": short["model"], "tasks": ["plurals"], "scores": ["plurals"], "arms": [arm]}
+    study = {
+        "title": "Mine",
+        "model": short["model"],
+        "tasks": ["plurals"],
+        "scores": ["plurals"],
+        "arms": [arm],
+    }
     (tmp_path / "study.toml").write_text(tomli_w.dumps(study))
-    words = ["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--plugin", str(plugin)]
+    words = [
+        "study",
+        str(tmp_path / "study.toml"),
+        "--out",
+        str(tmp_path / "out"),
+        "--plugin",
+        str(plugin),
+    ]
     assert main(words) == 0, capfd.readouterr().err
 
 
@@ -171,7 +234,10 @@ def test_sentence_transformers_gives_the_same_vectors_with_a_pooling_of_a_plugin
     isotune.load_plugin(plugin)
     for layers in ([-1], [0, -1]):
         encoder = isotune.Encoder.load(tiny_model, pooling="last", layers=layers)
-        folder, sentences = tmp_path / f"encoder{len(layers)}", ["a man plays", "the small dog is in the house ."]
+        folder, sentences = (
+            tmp_path / f"encoder{len(layers)}",
+            ["a man plays", "the small dog is in the house ."],
+        )
         again = reopened(encoder, folder, sentences, trust_remote_code=True)
         assert again.fingerprint() == encoder.fingerprint()
     with pytest.raises(InputError, match="pooling last: not made for ONNX; export one of"):
@@ -186,7 +252,9 @@ def test_the_pooling_of_the_page_takes_the_last_token(plugin: Path) -> None:
     assert tokens.restore(ids).tolist() == [3, 4, 6]
 
 
-@pytest.mark.parametrize("name", [name for name, options in OPTIONS.items() if issubclass(options, AugmentedOptions)])
+@pytest.mark.parametrize(
+    "name", [name for name, options in OPTIONS.items() if issubclass(options, AugmentedOptions)]
+)
 def test_every_method_with_views_takes_the_augmentation(
     plugin: Path, tiny_model: Path, sentences: list[str], name: str
 ) -> None:
@@ -202,7 +270,10 @@ def test_every_method_with_views_takes_the_augmentation(
     [
         ("\n\nx = 1 / 0", r":3: ZeroDivisionError: division by zero"),
         ("x = 1\nclass", r":2: SyntaxError: "),
-        ("import isotune\n@isotune.pooling('cls')\ndef f(hidden): ...", r":2: pooling 'cls' exists already"),
+        (
+            "import isotune\n@isotune.pooling('cls')\ndef f(hidden): ...",
+            r":2: pooling 'cls' exists already",
+        ),
     ],
 )
 def test_a_plugin_that_fails_is_one_line(plugin: Path, code: str, message: str) -> None:
@@ -231,18 +302,30 @@ def test_the_closed_form_of_the_page_centres_the_text(
     plugin.write_text(next(block for block in CODE if block.startswith('"""centre.py"""')))
     isotune.load_plugin(plugin)
     out = plugin.with_name("run")
-    options = {"model": str(tiny_model), "method": "centre", "dev": "none", "tasks": [str(pairs)], "quiet": True}
+    options = {
+        "model": str(tiny_model),
+        "method": "centre",
+        "dev": "none",
+        "tasks": [str(pairs)],
+        "quiet": True,
+    }
     encoder = isotune.train(text, out=out, **options).encoder
     np.testing.assert_allclose(encoder.encode(sentences).mean(0), 0, atol=1e-6)
 
 
-def test_installed_plugins_are_imported_when_a_name_is_missing(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_plugins_are_imported_when_a_name_is_missing(
+    plugin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = ModuleType("my_package")
     monkeypatch.setitem(sys.modules, "my_package", module)
     point = EntryPoint("mine", "my_package:add", "isotune.plugins")
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == point.group else [])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: [point] if group == point.group else []
+    )
     plugins.load_installed.cache_clear()
-    with pytest.raises(InputError, match=r"^plugin mine of the package my_package:add: AttributeError"):
+    with pytest.raises(
+        InputError, match=r"^plugin mine of the package my_package:add: AttributeError"
+    ):
         METHODS["mine"]
     module.add = None  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"^unknown method .simsce.: did you mean .simcse."):
@@ -260,10 +343,15 @@ def test_a_task_has_one_score_or_several_and_they_are_bounded(plugin: Path) -> N
 
 
 def test_a_dataset_and_a_recipe_from_toml(plugin: Path, tmp_path: Path, pairs: Path) -> None:
-    sha256, rows = hashlib.sha256(pairs.read_bytes()).hexdigest(), len(pairs.read_text().splitlines()) - 1
+    sha256, rows = (
+        hashlib.sha256(pairs.read_bytes()).hexdigest(),
+        len(pairs.read_text().splitlines()) - 1,
+    )
     table = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
     file = tmp_path / "notes.toml"
-    file.write_text(table.replace("notes.tsv", pairs.name).replace("…", sha256).replace("250", str(rows)))
+    file.write_text(
+        table.replace("notes.tsv", pairs.name).replace("…", sha256).replace("250", str(rows))
+    )
     isotune.add_datasets(file)
     assert len(isotune.evaluation.load_tasks("notes-sts:test")[0].pairs.scores) == rows
 
@@ -286,7 +374,9 @@ def test_the_example_for_a_tracker_gives_it_the_numbers(title: str) -> None:
     tracker = MagicMock()
     names: dict[str, Any] = dict.fromkeys(("wandb", "mlflow", "SummaryWriter"), tracker)
     exec(code, names)
-    names["watch"]({"kind": "dev", "stage": 1, "step": 2, "metric": "spearman", "score": 0.7, "best": True})
+    names["watch"](
+        {"kind": "dev", "stage": 1, "step": 2, "metric": "spearman", "score": 0.7, "best": True}
+    )
     (call,) = (call for call in tracker.mock_calls if "dev/score" in str(call))
     assert "0.7" in str(call)
     assert "2" in str(call)

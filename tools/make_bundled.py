@@ -28,10 +28,14 @@ COLUMNS = ("subset", "sentence1", "sentence2", "score")
 
 def make_stsb_open(data: Path, to: Path) -> None:
     """Write the open subsets of STS-B (train.txt, dev.tsv, test.tsv), their licences and their attribution."""
-    records = [r for _, r in read_file(data / "stsb" / "stsb.tsv.gz") if r["subset"] in OPEN_SUBSETS]
+    records = [
+        r for _, r in read_file(data / "stsb" / "stsb.tsv.gz") if r["subset"] in OPEN_SUBSETS
+    ]
     train = to_rows("train", enumerate(r for r in records if r["split"] == "train"), Sentence)
     _write(to / "train.txt", dict.fromkeys(train))
-    pairs = {s: [[r[c] for c in COLUMNS] for r in records if r["split"] == s] for s in ("dev", "test")}
+    pairs = {
+        s: [[r[c] for c in COLUMNS] for r in records if r["split"] == s] for s in ("dev", "test")
+    }
     for split, lines in pairs.items():
         _write(to / f"{split}.tsv", [COLUMNS, *lines])
 
@@ -46,7 +50,9 @@ def make_stsb_open(data: Path, to: Path) -> None:
     sources: dict[tuple[object, object], list[str]] = {}
     for name in forums.namelist():
         if name.endswith(".tsv"):
-            for line in forums.read(name).decode().replace("\r\n", "\n").rstrip("\n").split("\n")[1:]:
+            for line in (
+                forums.read(name).decode().replace("\r\n", "\n").rstrip("\n").split("\n")[1:]
+            ):
                 sentence1, sentence2, _, *source = line.split("\t")
                 sources[sentence1, sentence2] = source
     header = [
@@ -66,7 +72,11 @@ def make_bert_tiny(model: Path, to: Path) -> None:
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(model / name, to / name)
     weights = load_file(model / "model.safetensors")
-    save_file({name: tensor.half() for name, tensor in weights.items()}, to / "model.safetensors", {"format": "pt"})
+    save_file(
+        {name: tensor.half() for name, tensor in weights.items()},
+        to / "model.safetensors",
+        {"format": "pt"},
+    )
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -76,7 +86,9 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def _write(path: Path, lines: Iterable[Iterable[object]]) -> None:
-    path.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines), encoding="utf-8", newline="\n")
+    path.write_text(
+        "".join("\t".join(map(str, line)) + "\n" for line in lines), encoding="utf-8", newline="\n"
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = re.sub(r"\]\(docs/", "](", text).replace("](README.md", "](index.md")
         files.append(File.generated(config, page, content=text))
     for path in sorted((ROOT / MEASUREMENTS).glob("*.md")):
-        files.append(File.generated(config, f"{MEASUREMENTS}/{path.name}", content=path.read_text("utf-8")))
+        files.append(
+            File.generated(config, f"{MEASUREMENTS}/{path.name}", content=path.read_text("utf-8"))
+        )
     for path in sorted((ROOT / "docs" / "stories").glob("*.ipynb")):
         files.append(File.generated(config, f"stories/{path.stem}.md", content=_story(path)))
     files.append(File.generated(config, "commands.md", content=_commands()))
@@ -53,7 +55,10 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 def _commands() -> str:
     """The help of each command, and the options of each method of `isotune train`."""
-    parts = ["# Commands", "Each command with all of its options, as `isotune COMMAND --help` prints them."]
+    parts = [
+        "# Commands",
+        "Each command with all of its options, as `isotune COMMAND --help` prints them.",
+    ]
     for words in [[name] for name in COMMANDS] + [["train", "--method", name] for name in OPTIONS]:
         with redirect_stdout(StringIO()) as printed:
             main([*words, "--help"])
@@ -73,7 +78,9 @@ def _story(path: Path) -> str:
             parts.append(source)
             continue
         parts.append(f"```{'bash' if source.startswith('!') else 'python'}\n{source}\n```")
-        if printed := "".join(line for output in cell["outputs"] for line in output["text"]).rstrip():
+        if printed := "".join(
+            line for output in cell["outputs"] for line in output["text"]
+        ).rstrip():
             parts.append(f'```text {{title="Output"}}\n{printed}\n```')
     parts.append(f'[Download this story as a notebook]({path.name} "to run or change it")')
     return "\n\n".join(parts) + "\n"

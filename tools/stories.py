@@ -31,7 +31,11 @@ def execute(notebook: Path, folder: Path) -> nbformat.NotebookNode:
     for data in STORIES.glob("*.tsv"):
         shutil.copy(data, folder)
     story = nbformat.read(notebook, as_version=4)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "ISOTUNE_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HF_", "ISOTUNE_"))
+    }
     resources = {"metadata": {"path": str(folder)}}
     NotebookClient(story, timeout=600, resources=resources).execute(env=environment | PLAIN)
     for cell in story.cells:
@@ -62,6 +66,10 @@ def _plain(outputs: list[nbformat.NotebookNode], folder: Path) -> list[nbformat.
 
 
 if __name__ == "__main__":
-    for path in [STORIES / f"{name}.ipynb" for name in sys.argv[1:]] or sorted(STORIES.glob("*.ipynb")):
+    for path in [STORIES / f"{name}.ipynb" for name in sys.argv[1:]] or sorted(
+        STORIES.glob("*.ipynb")
+    ):
         with TemporaryDirectory() as temporary:
-            path.write_text(nbformat.writes(execute(path, Path(temporary))).rstrip() + "\n", "utf-8")
+            path.write_text(
+                nbformat.writes(execute(path, Path(temporary))).rstrip() + "\n", "utf-8"
+            )

@@ -12,4 +12,6 @@ import lazy_loader
 
 from isotune.plugins import load_plugin
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names of __init__.pyi
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(
+    __name__, __file__
+)  # the names of __init__.pyi

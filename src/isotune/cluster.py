@@ -27,12 +27,21 @@ def connect(address: str | None = None) -> tuple[int, int]:
     require_extra("ray", "ray")
     import ray
 
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}  # Ray says nothing of lost tasks
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    }  # Ray says nothing of lost tasks
     address = address or os.environ.get("RAY_ADDRESS", "local")
-    with telling((OSError, OverflowError, RuntimeError, ValueError), f"{address}: no Ray cluster answers"):
-        if place := re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address):  # Ray itself waits for many minutes
+    with telling(
+        (OSError, OverflowError, RuntimeError, ValueError), f"{address}: no Ray cluster answers"
+    ):
+        if place := re.fullmatch(
+            r"(?:ray://)?(.+):(\d{1,5})", address
+        ):  # Ray itself waits for many minutes
             socket.create_connection((place[1], int(place[2])), SECONDS).close()
-        ray.init(address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR
+        )
     resources = ray.cluster_resources()
     return int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
 
@@ -43,15 +52,25 @@ class Tasks(Generic[T, R]):
     The task of a process or a machine that is lost is done again, on another.
     """
 
-    def __init__(self, work: Callable[[T], R], cpus: int = 1, gpus: int = 0, *, reused: bool = True) -> None:
+    def __init__(
+        self, work: Callable[[T], R], cpus: int = 1, gpus: int = 0, *, reused: bool = True
+    ) -> None:
         """Starts nothing yet. Each task has so many processors and GPUs, and if not `reused` a process, for itself."""
         import ray
 
-        most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
+        most = max(
+            (node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0
+        )
         if cpus > most:
-            raise InputError(f"a task needs {cpus} processors; the largest machine of this Ray cluster has {most:g}")
-        calls = 0 if reused else 1  # with 0 a process stays after its task, which it would not do on a GPU
-        self._task: Any = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=calls)(_call)
+            raise InputError(
+                f"a task needs {cpus} processors; the largest machine of this Ray cluster has {most:g}"
+            )
+        calls = (
+            0 if reused else 1
+        )  # with 0 a process stays after its task, which it would not do on a GPU
+        self._task: Any = ray.remote(
+            num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=calls
+        )(_call)
         self._work = ray.put((work, [os.path.abspath(plugin.path) for plugin in loaded_plugins()]))
         self.running: dict[Any, T] = {}
 

@@ -37,7 +37,9 @@ def printable(text: str) -> str:
     a\x1b[2J\nb
     """
     return "".join(
-        sign if sign.isprintable() or sign in "\u200c\u200d" or category(sign) == "Zs" else repr(sign)[1:-1]
+        sign
+        if sign.isprintable() or sign in "\u200c\u200d" or category(sign) == "Zs"
+        else repr(sign)[1:-1]
         for sign in text
     )
 
@@ -47,24 +49,52 @@ class UselessVectors(InputError):
 
 
 @contextmanager
-def telling(kinds: type[Exception] | tuple[type[Exception], ...], problem: str, advice: str = "") -> Iterator[None]:
+def telling(
+    kinds: type[Exception] | tuple[type[Exception], ...], problem: str, advice: str = ""
+) -> Iterator[None]:
     """Turns errors of these kinds into one line: the problem, the reason in parentheses, and the advice."""
     try:
         yield
     except InputError:
         raise
     except kinds as error:
-        reason = getattr(error, "strerror", None) or (repr(error) if isinstance(error, KeyError) else str(error))
+        reason = getattr(error, "strerror", None) or (
+            repr(error) if isinstance(error, KeyError) else str(error)
+        )
         reason = reason or type(error).__name__
         raise InputError(f"{problem} ({' '.join(reason.split())[:300]}){advice}") from error
 
 
 # What other tools call an option or a command, and isotune's name.
 SYNONYMS = {
-    **{"bs": "batch-size", "lr": "learning-rate", "wd": "weight-decay", "max-seq-length": "max-length"},
-    **{"max-steps": "steps", "num-train-epochs": "epochs", "o": "out", "output": "out", "output-dir": "out"},
-    **{"top": "k", "top-k": "k", "limit": "k", "filter": "where", "fit": "train", "finetune": "train"},
-    **{"fine-tune": "train", "embed": "encode", "test": "evaluate", "query": "search", "annotate": "label"},
+    **{
+        "bs": "batch-size",
+        "lr": "learning-rate",
+        "wd": "weight-decay",
+        "max-seq-length": "max-length",
+    },
+    **{
+        "max-steps": "steps",
+        "num-train-epochs": "epochs",
+        "o": "out",
+        "output": "out",
+        "output-dir": "out",
+    },
+    **{
+        "top": "k",
+        "top-k": "k",
+        "limit": "k",
+        "filter": "where",
+        "fit": "train",
+        "finetune": "train",
+    },
+    **{
+        "fine-tune": "train",
+        "embed": "encode",
+        "test": "evaluate",
+        "query": "search",
+        "annotate": "label",
+    },
 }
 
 
@@ -80,7 +110,11 @@ def nearest(got: str, allowed: Iterable[str]) -> list[str]:
     """The names that a person may mean: what other tools call it, or at most three similar ones, in any case."""
     plain = {name.lower().strip("-").replace("_", "-"): name for name in allowed}
     word = got.lower().strip("-").replace("_", "-")
-    similar = [meant] if (meant := SYNONYMS.get(word)) in plain else difflib.get_close_matches(word, plain)
+    similar = (
+        [meant]
+        if (meant := SYNONYMS.get(word)) in plain
+        else difflib.get_close_matches(word, plain)
+    )
     return [plain[name] for name in similar[: 1 if word in plain else None]]
 
 
@@ -93,7 +127,9 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
     names, command = sorted(allowed), LISTS.get(kind.split()[0])
     meant = " or ".join(map(repr, nearest(got, names)))
     known = f"{command} lists all" if command and len(names) > FEW else f"Known: {', '.join(names)}"
-    return InputError(f"unknown {kind} {got!r}{f': did you mean {meant}?' if meant else '.'} {known}")
+    return InputError(
+        f"unknown {kind} {got!r}{f': did you mean {meant}?' if meant else '.'} {known}"
+    )
 
 
 def counted(number: int, noun: str) -> str:
@@ -112,8 +148,18 @@ def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
     """Makes the error for a table in which pydantic finds problems; of the list `unnamed`, no number is told."""
     problems = []
     for problem in error.errors(include_url=False):
-        loc = problem["loc"][2:] if problem["loc"][:1] == (unnamed,) and len(problem["loc"]) > 1 else problem["loc"]
+        loc = (
+            problem["loc"][2:]
+            if problem["loc"][:1] == (unnamed,) and len(problem["loc"]) > 1
+            else problem["loc"]
+        )
         place = [str(part + 1 if isinstance(part, int) else part) for part in loc]
-        got = "" if isinstance(problem["input"], dict | list | tuple) else f" (got {problem['input']!r})"
+        got = (
+            ""
+            if isinstance(problem["input"], dict | list | tuple)
+            else f" (got {problem['input']!r})"
+        )
         problems.append(": ".join([*place, problem["msg"].removeprefix("Value error, ") + got]))
-    return InputError(f"{name}: {'; '.join(dict.fromkeys(problems))}")  # two stages may have one option
+    return InputError(
+        f"{name}: {'; '.join(dict.fromkeys(problems))}"
+    )  # two stages may have one option

@@ -62,7 +62,9 @@ def written(path: Path, *, new: bool = False) -> Iterator[Path]:
         if new and os.path.lexists(path):
             raise InputError(f"{path}: it exists already; give another name") from error
         other = "; give another name" if new else ""
-        raise InputError(f"{path}: it can't be written ({error.strerror or error}){other}") from error
+        raise InputError(
+            f"{path}: it can't be written ({error.strerror or error}){other}"
+        ) from error
     finally:
         remove(part)
 
@@ -72,7 +74,9 @@ def _name(part: Path, path: Path, new: bool) -> None:
     if not new:
         part.replace(path)
         return
-    if part.is_file() and not WINDOWS:  # else a rename takes no other name than that of an empty folder
+    if (
+        part.is_file() and not WINDOWS
+    ):  # else a rename takes no other name than that of an empty folder
         try:
             os.link(part, path)
             return
@@ -158,7 +162,10 @@ def verify_checksums(folder: Path) -> bool:
     if not (folder / CHECKSUMS).exists():
         return False
     with telling((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
-        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines() or [""])
+        lines = (
+            line.partition("  ")
+            for line in (folder / CHECKSUMS).read_text("utf-8").splitlines() or [""]
+        )
         listed = {name: digest for digest, _, name in lines}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
@@ -192,21 +199,29 @@ def read_arrays(path: Path) -> dict[str, Any]:
             return dict(arrays)
     except FileNotFoundError:
         raise
-    except Exception as error:  # of zipfile, zlib and numpy, which raise many kinds for damaged files
+    except (
+        Exception
+    ) as error:  # of zipfile, zlib and numpy, which raise many kinds for damaged files
         raise InputError(f"{path}: not a file of arrays: {error}") from error
 
 
 def inside(folder: Path, name: str) -> Path:
     """The path of something in a folder that a file in the folder names; refuses a name that leads out of it."""
     if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise InputError(f"{folder}: a file in it names {name!r}, which is outside of this folder; it is not read")
+        raise InputError(
+            f"{folder}: a file in it names {name!r}, which is outside of this folder; it is not read"
+        )
     return folder / name
 
 
 def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
     """Lists the TOML files in a folder of the package, by their names without the ending and with a prefix."""
     files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return {f"{prefix}{file.name.removesuffix(TOML)}": file for file in files if file.name.endswith(TOML)}
+    return {
+        f"{prefix}{file.name.removesuffix(TOML)}": file
+        for file in files
+        if file.name.endswith(TOML)
+    }
 
 
 def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) -> dict[str, Any]:

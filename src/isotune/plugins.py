@@ -47,7 +47,11 @@ def load_plugin(path: str | Path) -> Plugin:
         exec(compile(code, file, "exec"), module.__dict__)
     except Exception as error:
         del sys.modules[name]
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == str(file)
+        ]
         line = (lines or [getattr(error, "lineno", None)])[-1] or 1
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise InputError(f"plugin {path}:{line}: {reason}") from error

@@ -54,7 +54,9 @@ class Registry(Mapping[str, T], Generic[T]):
     def add(self, name: str, entry: T, origin: str) -> None:
         """Adds an entry; `origin` says which code or file it is from. The same code may come again and replaces it."""
         if name in self._entries and self._origins[name] != origin:
-            raise InputError(f"{self.kind} {name!r} exists already, from {self._origins[name]}; choose another name")
+            raise InputError(
+                f"{self.kind} {name!r} exists already, from {self._origins[name]}; choose another name"
+            )
         self._entries[name], self._origins[name] = entry, origin
 
     def adding(self, name: str, make: Callable[[Any], T] = lambda code: code) -> Callable[[C], C]:

@@ -33,7 +33,9 @@ class StopSignal:
         if threading.current_thread() is not threading.main_thread():
             numbers = ()  # only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C
         handlers = {number: signal.getsignal(number) for number in numbers}
-        self._before = {number: handler for number, handler in handlers.items() if handler != signal.SIG_IGN}
+        self._before = {
+            number: handler for number, handler in handlers.items() if handler != signal.SIG_IGN
+        }
         for number in self._before:
             signal.signal(number, self._handle)
         return self
@@ -41,9 +43,13 @@ class StopSignal:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.tell and not self.received:
             with suppress(OSError):  # the terminal may be closed
-                os.write(2, STOPPING)  # at once: this may have interrupted a writer to the buffer of sys.stderr
+                os.write(
+                    2, STOPPING
+                )  # at once: this may have interrupted a writer to the buffer of sys.stderr
         self.received = signal.Signals(number)
-        if self.received != HANGUP:  # a closed terminal may send two: one from the system, one from the shell
+        if (
+            self.received != HANGUP
+        ):  # a closed terminal may send two: one from the system, one from the shell
             signal.signal(number, self._before[self.received])
 
     def __exit__(self, *_: object) -> None:

@@ -16,7 +16,9 @@ def encoder(tiny_model: Path) -> Path:
     return Path("encoder")
 
 
-def test_from_scored_pairs_to_probabilities(isotune: Call, encoder: Path, pairs: Path, text: Path) -> None:
+def test_from_scored_pairs_to_probabilities(
+    isotune: Call, encoder: Path, pairs: Path, text: Path
+) -> None:
     code, out, _ = isotune("evaluate", encoder, "--tasks", pairs, "--calibrate")
     calibration = Encoder.load(encoder).calibration
     assert code == 0
@@ -33,7 +35,9 @@ def test_from_scored_pairs_to_probabilities(isotune: Call, encoder: Path, pairs:
     chances = [float(line.split()[1]) for line in lines]
     assert chances == sorted(chances, reverse=True)
     limit = (chances[9] + chances[10]) / 2
-    code, out, err = isotune("search", "index", "the man sees a cat", "-k", 50, "--probability", limit)
+    code, out, err = isotune(
+        "search", "index", "the man sees a cat", "-k", 50, "--probability", limit
+    )
     assert out.splitlines()[::2] == lines[: sum(chance > limit for chance in chances)]
     assert err == f"{len(out.splitlines()) // 2} of 50: no other row has --probability {limit:g}\n"
 
@@ -46,7 +50,9 @@ def test_an_encoder_without_calibration_gives_no_probability(
     assert message.endswith("isotune evaluate ENCODER --tasks FILE --calibrate")
 
 
-def test_what_calibrate_refuses(isotune: Call, refused: Refused, encoder: Path, tiny_model: Path, pairs: Path) -> None:
+def test_what_calibrate_refuses(
+    isotune: Call, refused: Refused, encoder: Path, tiny_model: Path, pairs: Path
+) -> None:
     words = ["evaluate", encoder, "--calibrate"]
     assert "--calibrate: name one file or dataset of scored pairs" in refused(*words)
     assert "--calibrate: name one file or dataset" in refused(*words, "--tasks", pairs, "stsb-open")
@@ -54,7 +60,9 @@ def test_what_calibrate_refuses(isotune: Call, refused: Refused, encoder: Path, 
     assert f"--calibrate: {tiny_model} is no folder of an encoder" in plain
     for task in ("geometry:stsb-open", "transfer"):
         refused(*words, "--tasks", task)
-    assert "is no file or dataset of scored pairs" in refused(*words, "--tasks", f"geometry:{pairs}")
+    assert "is no file or dataset of scored pairs" in refused(
+        *words, "--tasks", f"geometry:{pairs}"
+    )
     Path("high.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t0\na dog\ta dog\t100\n")
     code, table, error = isotune(*words, "--tasks", "high.tsv")
     assert code == 2

@@ -22,17 +22,25 @@ def here() -> set[str]:
     return {path.name for path in Path().iterdir()}
 
 
-def test_vectors_in_a_numpy_file(isotune: Call, tiny_model: Path, text: Path, sentences: list[str]) -> None:
+def test_vectors_in_a_numpy_file(
+    isotune: Call, tiny_model: Path, text: Path, sentences: list[str]
+) -> None:
     code, out, err = isotune("encode", tiny_model, text)
     assert (code, err) == (0, "")
     assert re.fullmatch(r"vectors.npy: 60 vectors of 32 features, [\d,]+ a second\n", out)
     assert here() == {"text.txt", "vectors.npy"}
-    np.testing.assert_array_equal(np.load("vectors.npy"), Encoder.load(tiny_model).encode(sentences))
+    np.testing.assert_array_equal(
+        np.load("vectors.npy"), Encoder.load(tiny_model).encode(sentences)
+    )
 
 
-def test_vectors_beside_their_sentences(isotune: Call, tiny_model: Path, text: Path, sentences: list[str]) -> None:
+def test_vectors_beside_their_sentences(
+    isotune: Call, tiny_model: Path, text: Path, sentences: list[str]
+) -> None:
     Path("2.txt").write_text("a cat\n\nthe ball\n")
-    assert isotune("encode", tiny_model, text, "2.txt", "--normalize", "--out", "v.parquet").code == 0
+    assert (
+        isotune("encode", tiny_model, text, "2.txt", "--normalize", "--out", "v.parquet").code == 0
+    )
     table = pq.read_table("v.parquet")
     assert table["sentence"].to_pylist() == [*sentences, "a cat", "the ball"]
     vectors = np.array(table["vector"].to_pylist())
@@ -41,14 +49,21 @@ def test_vectors_beside_their_sentences(isotune: Call, tiny_model: Path, text: P
 
 def test_vectors_beside_all_columns_of_a_file(isotune: Call, tiny_model: Path) -> None:
     Path("t.csv").write_text("id,body,stars\n7,a dog,1\n8,,2\n9,a cat,3\n")
-    assert isotune("encode", tiny_model, "t.csv", "--columns", "sentence=body", "--out", "v.parquet").code == 0
+    assert (
+        isotune(
+            "encode", tiny_model, "t.csv", "--columns", "sentence=body", "--out", "v.parquet"
+        ).code
+        == 0
+    )
     *columns, vectors = pq.read_table("v.parquet").to_pydict().items()
     assert columns == [("id", [7, 9]), ("body", ["a dog", "a cat"]), ("stars", [1, 3])]
     expected = Encoder.load(tiny_model).encode(["a dog", "a cat"])
     np.testing.assert_allclose(vectors[1], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_and_standard_input(
+    isotune: Call, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("t.csv").write_text("id,body\n1,a dog\n2,a cat\n")
     assert isotune("encode", tiny_model, "t.csv", "--columns", "sentence=body").code == 0
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a dog\n\na cat\n")))
@@ -59,7 +74,9 @@ def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatc
 def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, text: Path) -> None:
     Path("parts").mkdir()
     for number in range(3):
-        Path(f"parts/{number}.csv").write_text(f"id,sentence\n{number},a dog\n{number + 10},a cat\n")
+        Path(f"parts/{number}.csv").write_text(
+            f"id,sentence\n{number},a dog\n{number + 10},a cat\n"
+        )
     command = ["encode", tiny_model, "parts/*.csv", "--out", "vectors/", "--normalize"]
     code, out, err = isotune(*command)
     assert (code, err) == (0, "")
@@ -67,8 +84,14 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     assert pq.read_table("vectors")["id"].to_pylist() == [0, 10, 1, 11, 2, 12]
     assert isotune(*command).out.endswith("this command made 0, with 0 vectors\n")
     for words, message in [
-        ([text, "--engine", "ray"], "--engine is for a folder of vectors; --out vectors.npy is a file"),
-        ([text, "--out", "v", "--engine", "ray", "--shard", "1/2"], "--shard can't be given with --engine ray"),
+        (
+            [text, "--engine", "ray"],
+            "--engine is for a folder of vectors; --out vectors.npy is a file",
+        ),
+        (
+            [text, "--out", "v", "--engine", "ray", "--shard", "1/2"],
+            "--shard can't be given with --engine ray",
+        ),
         ([text, "--out", "v", "--address", "auto"], "--address is for --engine ray; add that"),
         (["--out", "v"], "FILE is missing. See isotune encode --help"),
     ]:
@@ -80,7 +103,10 @@ def test_input_that_is_refused(refused: Refused, tiny_model: Path, text: Path) -
     Path("old.npy").write_text("old")
     before = here()
     for words, message in [
-        ([text, "--out", "v.txt"], "--out v.txt: vectors are written as .npy or .parquet, or into a folder"),
+        (
+            [text, "--out", "v.txt"],
+            "--out v.txt: vectors are written as .npy or .parquet, or into a folder",
+        ),
         ([text, "--out", "old.npy"], "old.npy: it exists already; give another name"),
         ([text, "--out", "old.npy/v.npy"], "old.npy/v.npy: it can't be written"),
     ]:
@@ -108,10 +134,18 @@ def test_a_full_disk(refused: Refused, tiny_model: Path, text: Path, name: str) 
         "label text.txt --encoders MODEL",
     ],
 )
-def test_a_model_whose_vectors_overflow_is_refused(words: str, refused: Refused, tiny_model: Path, text: Path) -> None:
+def test_a_model_whose_vectors_overflow_is_refused(
+    words: str, refused: Refused, tiny_model: Path, text: Path
+) -> None:
     encoder = Encoder.load(tiny_model)
-    *_, last = (module for module in encoder.backbone.modules() if isinstance(module, torch.nn.LayerNorm))
+    *_, last = (
+        module for module in encoder.backbone.modules() if isinstance(module, torch.nn.LayerNorm)
+    )
     last.weight.data *= 3e38
     encoder.save(Path("model"))
     assert "its vector has NaN or infinity" in refused(*words.replace("MODEL", "model").split())
-    assert not [path for path in Path().rglob("*.*") if path.suffix in (".npy", ".parquet", ".csv", ".html", ".tsv")]
+    assert not [
+        path
+        for path in Path().rglob("*.*")
+        if path.suffix in (".npy", ".parquet", ".csv", ".html", ".tsv")
+    ]

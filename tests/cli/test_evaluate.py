@@ -59,13 +59,17 @@ def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs:
     words = ["evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16"]
     assert "tiny, bfloat16" in isotune(*words).out
     (result,) = as_json(isotune, *words).evaluations
-    expected = evaluate(Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16")
+    expected = evaluate(
+        Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16"
+    )
     assert result.tasks == expected.tasks != evaluate(Encoder.load("tiny"), [str(pairs)]).tasks
 
 
 def test_pairs_of_one_text_are_said_to_be(refused: Refused, tiny_model: Path) -> None:
     Path("same.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta dog\t1\na cat\ta cat\t2\n")
-    assert "both sentences of each pair are the same text" in refused("evaluate", tiny_model, "--tasks", "same.tsv")
+    assert "both sentences of each pair are the same text" in refused(
+        "evaluate", tiny_model, "--tasks", "same.tsv"
+    )
 
 
 def test_errors_are_reported_before_any_encoding(
@@ -74,7 +78,10 @@ def test_errors_are_reported_before_any_encoding(
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
     Path("flat.tsv").write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
     for words, message in [
-        (["--tasks", "sickrr"], "unknown task or file 'sickrr': did you mean 'sickr'? docs/evaluation.md"),
+        (
+            ["--tasks", "sickrr"],
+            "unknown task or file 'sickrr': did you mean 'sickr'? docs/evaluation.md",
+        ),
         (["--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
     ]:

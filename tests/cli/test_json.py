@@ -27,7 +27,15 @@ from isotune.evaluation.results import (
 from tests.cli.conftest import Call, Refused
 
 AGENTS = Path(__file__).parents[2].joinpath("AGENTS.md").read_text("utf-8")
-TASKS = (STSResult, Correlations, Aggregates, TransferResult, GeometryResult, RetrievalResult, NamedScores)
+TASKS = (
+    STSResult,
+    Correlations,
+    Aggregates,
+    TransferResult,
+    GeometryResult,
+    RetrievalResult,
+    NamedScores,
+)
 
 
 def described(row: str) -> set[str]:
@@ -69,14 +77,22 @@ def test_answers_of_an_encoder_and_an_index(isotune: Call, tiny_model: Path, tex
     isotune("index", tiny_model, text)
     (hit,) = answer("search", "index", "a dog", "-k", 1)["hits"]
     assert described("`search`") == {"hits", *hit}
-    listed, deleted = answer("rows", "index"), answer("rows", "index", "--where", "id = 'text.txt:1'", "--delete")
+    listed, deleted = (
+        answer("rows", "index"),
+        answer("rows", "index", "--where", "id = 'text.txt:1'", "--delete"),
+    )
     assert described("`rows`") == {*listed, *deleted}
     assert described("`doctor`") <= set(answer("doctor"))
 
 
 @pytest.mark.parametrize(
     "words",
-    [("study", "own/methods"), ("reproduce", "consert/table4"), ("analyse", "tsne"), ("datasets", "fetch", "x")],
+    [
+        ("study", "own/methods"),
+        ("reproduce", "consert/table4"),
+        ("analyse", "tsne"),
+        ("datasets", "fetch", "x"),
+    ],
 )
 def test_only_a_list_is_json(refused: Refused, words: tuple[str, ...]) -> None:
     assert "--json is for the list" in refused(*words, "--json")

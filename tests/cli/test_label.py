@@ -18,10 +18,21 @@ def answer(monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
     monkeypatch.setattr(builtins, "input", lambda prompt: next(given))
 
 
-def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [f"{text}\0 \t{text}" for text in sentences[:20]]
     Path("my notes.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in texts))
-    words = ["label", "my notes.jsonl", "--columns", "sentence=body", "--encoders", tiny_model, "--pairs", 3]
+    words = [
+        "label",
+        "my notes.jsonl",
+        "--columns",
+        "sentence=body",
+        "--encoders",
+        tiny_model,
+        "--pairs",
+        3,
+    ]
     answer(monkeypatch)
     code, out, _ = isotune(*words)
     assert (code, out.splitlines()[-1]) == (0, "no pair is scored")
@@ -38,7 +49,9 @@ def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkey
     answer(monkeypatch, "1")
     isotune(*words, "--out", "new/pairs.tsv")
     answer(monkeypatch)
-    assert isotune(*words, "--out", "new/pairs.tsv").out.startswith("3 pairs scored, none left; --pairs chooses more\n")
+    assert isotune(*words, "--out", "new/pairs.tsv").out.startswith(
+        "3 pairs scored, none left; --pairs chooses more\n"
+    )
 
 
 def test_the_end_compares_the_encoders_with_an_interval(
@@ -49,7 +62,10 @@ def test_the_end_compares_the_encoders_with_an_interval(
     monkeypatch.setattr(session, "FEWEST", 3)
     answer(monkeypatch, *"531024")
     out = isotune("label", "notes.txt", "--encoders", tiny_model, "kept", "--pairs", 6).out
-    assert "These 6 scores can't tell which encoder is better: they show differences of more than 0 points" in out
+    assert (
+        "These 6 scores can't tell which encoder is better: they show differences of more than 0 points"
+        in out
+    )
     assert out.endswith("isotune evaluate kept --tasks pairs.tsv --calibrate\n")
 
 
@@ -57,5 +73,7 @@ def test_what_is_refused(refused: Refused, tiny_model: Path) -> None:
     Path("one.txt").write_text("a dog\n")
     words = ["label", "one.txt", "--encoders", tiny_model]
     assert "at least two different sentences" in refused(*words)
-    assert "--out pairs.csv: scored pairs are written as .tsv" in refused(*words, "--out", "pairs.csv")
+    assert "--out pairs.csv: scored pairs are written as .tsv" in refused(
+        *words, "--out", "pairs.csv"
+    )
     assert 'Invalid value "0" for --pairs. A number from 1' in refused(*words, "--pairs", 0)

@@ -30,7 +30,11 @@ LISTS: dict[str, Collection[str]] = {
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("command", LISTS)
 def test_a_list_names_all_there_is_in_full(
-    command: str, columns: int, isotune: Call, nothing_fetched: None, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    columns: int,
+    isotune: Call,
+    nothing_fetched: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", f"{columns}")
     code, out, _ = isotune(command)
@@ -48,11 +52,15 @@ def test_in_a_pipe_each_recipe_is_a_line(isotune: Call, monkeypatch: pytest.Monk
     assert (first, names) == (DEFAULT_RECIPE, list(RECIPES))
 
 
-def test_a_recipe_is_printed_with_the_sources_of_its_values(isotune: Call, refused: Refused) -> None:
+def test_a_recipe_is_printed_with_the_sources_of_its_values(
+    isotune: Call, refused: Refused
+) -> None:
     out = isotune("recipes", "simcse-unsup").out
     assert tomllib.loads(out) == read_recipe("simcse-unsup")
     assert "temperature = 0.05  # the script" in out
-    assert "unknown recipe 'simcse-unsupp': did you mean 'simcse-unsup' or " in refused("recipes", "simcse-unsupp")
+    assert "unknown recipe 'simcse-unsupp': did you mean 'simcse-unsup' or " in refused(
+        "recipes", "simcse-unsupp"
+    )
 
 
 def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
@@ -62,22 +70,42 @@ def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
     datasets = {each["name"]: each for each in json.loads(isotune("datasets", "--json").out)}
     assert list(datasets) == list(DATASETS)
     assert [name for name, each in datasets.items() if each["here"]] == ["stsb-open"]
-    assert datasets["stsb"]["rows"] == datasets["stsb"]["scored"] == {"train": 5749, "dev": 1500, "test": 1379}
+    assert (
+        datasets["stsb"]["rows"]
+        == datasets["stsb"]["scored"]
+        == {"train": 5749, "dev": 1500, "test": 1379}
+    )
     runs = {each["name"]: each["runs"] for each in json.loads(isotune("reproduce", "--json").out)}
-    assert [runs[name] for name in ("consert/table1", "bert-cf/table4", "consert/table4")] == [0, 3, 5]
+    assert [runs[name] for name in ("consert/table1", "bert-cf/table4", "consert/table4")] == [
+        0,
+        3,
+        5,
+    ]
     assert json.loads(isotune("doctor", "--json").out)["packed encoder"].startswith("right")
 
 
 def test_json_has_no_value_that_strict_parsers_refuse(capsys: pytest.CaptureFixture[str]) -> None:
     print_json(
-        {"nan": math.nan, "infinite": [-math.inf], "bytes": b"\xff\xfe", "day": date(2024, 12, 31), "word": "犬"}
+        {
+            "nan": math.nan,
+            "infinite": [-math.inf],
+            "bytes": b"\xff\xfe",
+            "day": date(2024, 12, 31),
+            "word": "犬",
+        }
     )
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
     content = json.loads(capsys.readouterr().out, parse_constant=refuse)
-    assert content == {"nan": None, "infinite": [None], "bytes": "__4=", "day": "2024-12-31", "word": "犬"}
+    assert content == {
+        "nan": None,
+        "infinite": [None],
+        "bytes": "__4=",
+        "day": "2024-12-31",
+        "word": "犬",
+    }
 
 
 def test_doctor_passes_on_this_machine(isotune: Call, nothing_fetched: None) -> None:
@@ -88,7 +116,9 @@ def test_doctor_passes_on_this_machine(isotune: Call, nothing_fetched: None) -> 
     assert float(error) < 1e-4
 
 
-def test_doctor_ends_with_1_if_the_packed_encoder_is_wrong(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_ends_with_1_if_the_packed_encoder_is_wrong(
+    isotune: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vectors = iter([np.zeros((2, 3)), np.ones((2, 3))])
     monkeypatch.setattr(Encoder, "encode", lambda *_: next(vectors))
     code, out, _ = isotune("doctor")

@@ -23,15 +23,34 @@ from isotune.errors import InputError
 from tests.cli.conftest import Call, Refused
 from tests.conftest import hear_interrupts
 
-HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
-LISTING = {"recipes", "datasets", "doctor", "analyse", "study", "reproduce"}  # these need no other words
+HEAVY = {
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+}
+LISTING = {
+    "recipes",
+    "datasets",
+    "doctor",
+    "analyse",
+    "study",
+    "reproduce",
+}  # these need no other words
 ISOTUNE = [sys.executable, "-m", "isotune"]
 
 
 def modules_after(*command_lines: list[str]) -> set[str]:
     """The modules that a new process has imported after these command lines."""
     code = f"import sys; from isotune.cli import main; [main(words) for words in {command_lines}]; print(*sys.modules)"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     return set(process.stdout.splitlines()[-1].split())
 
 
@@ -44,7 +63,9 @@ def test_help_names_every_command_in_the_order_of_use(isotune: Call) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command(isotune: Call, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_of_a_command(
+    isotune: Call, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for columns in (80, 120):
         monkeypatch.setenv("COLUMNS", f"{columns}")
         code, out, _ = isotune(command, "--help")
@@ -61,10 +82,20 @@ def test_the_usage_and_the_example_of_the_help_agree_with_the_command(
     isotune: Call, refused: Refused, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = isotune(command, "--help").out
-    usage = re.findall(r"(?<!-)(\[?)([A-Z]+)(\.{3})?\]?(?= )", out.partition("[OPTIONS]")[0].partition("--")[0])
-    table = re.findall(r"^│ (?:(\*)  | {3}|)([A-Z]+) ", out.partition("Arguments ─")[2].partition("╰")[0], re.MULTILINE)
-    assert [(not optional, name) for optional, name, _ in usage] == [(star == "*", name) for star, name in table]
-    unexpected = "Unexpected argument" in refused(command, *"xxxx", *(["--out=y"] if command == "export" else []))
+    usage = re.findall(
+        r"(?<!-)(\[?)([A-Z]+)(\.{3})?\]?(?= )", out.partition("[OPTIONS]")[0].partition("--")[0]
+    )
+    table = re.findall(
+        r"^│ (?:(\*)  | {3}|)([A-Z]+) ",
+        out.partition("Arguments ─")[2].partition("╰")[0],
+        re.MULTILINE,
+    )
+    assert [(not optional, name) for optional, name, _ in usage] == [
+        (star == "*", name) for star, name in table
+    ]
+    unexpected = "Unexpected argument" in refused(
+        command, *"xxxx", *(["--out=y"] if command == "export" else [])
+    )
     assert unexpected == (not any(several for *_, several in usage))
     called: list[object] = []
     module = import_module("isotune.training" if command == "train" else f"isotune.cli.{command}")
@@ -77,11 +108,15 @@ def test_the_usage_and_the_example_of_the_help_agree_with_the_command(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(isotune: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+def test_completion(
+    isotune: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
     monkeypatch.setenv("HOME", f"{tmp_path}")
     assert isotune("--install-completion", "--shell", shell).code == 0
     (script,) = {*tmp_path.rglob("*isotune*")} - {tmp_path}
-    assert all(name in script.read_text("utf-8") for name in (*COMMANDS, "mirror", "temperature", "plugin"))
+    assert all(
+        name in script.read_text("utf-8") for name in (*COMMANDS, "mirror", "temperature", "plugin")
+    )
     if shell == "bash":
         complete = f'. {script}; COMP_WORDS=(isotune train --lea); COMP_CWORD=2; _isotune; echo "${{COMPREPLY[@]}}"'
         assert subprocess.check_output(["bash", "-c", complete], text=True) == "--learning-rate\n"
@@ -96,10 +131,14 @@ def test_top_level_help_and_a_mistyped_command_import_the_standard_library_only(
 def test_help_imports_nothing_heavy() -> None:
     others = [[command, "--help"] for command in COMMANDS if command != "train"]
     assert {*HEAVY, "pydantic"}.isdisjoint(modules_after(*others))
-    assert HEAVY.isdisjoint(modules_after(["train", "--help"]))  # which takes options from pydantic models
+    assert HEAVY.isdisjoint(
+        modules_after(["train", "--help"])
+    )  # which takes options from pydantic models
 
 
-def test_plugins_are_loaded_first(isotune: Call, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_are_loaded_first(
+    isotune: Call, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plugins, "_LOADED", {})  # and so no other test has these
     for command in ("train", "recipes"):  # with files of its own, because a plugin is loaded once
         one, two = Path(f"{command}1.py"), Path(f"{command}2.py")
@@ -121,18 +160,42 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
     [
         (["trian"], "unknown command 'trian': did you mean 'train'? isotune --help lists all"),
         (["--hlep"], "unknown command '--hlep'. isotune --help lists all"),
-        (["train", "--temprature", "1"], "Unknown option: --temprature. Did you mean --temperature?"),
+        (
+            ["train", "--temprature", "1"],
+            "Unknown option: --temprature. Did you mean --temperature?",
+        ),
         (["train", "--resume"], "--resume needs --out"),
         (["train", "--no-resume"], "Did you mean --resume? See isotune train --help"),
-        (["train", "--no-whole-epochs"], "--no-whole-epochs is no flag: whole_epochs stands in a recipe's file"),
+        (
+            ["train", "--no-whole-epochs"],
+            "--no-whole-epochs is no flag: whole_epochs stands in a recipe's file",
+        ),
         (["train", "--spans", "tokens"], "--spans is an option of another method: --method "),
-        (["train", "--seed", "x"], 'Invalid value for --seed: unable to convert "x" into int. See isotune train --hel'),
+        (
+            ["train", "--seed", "x"],
+            'Invalid value for --seed: unable to convert "x" into int. See isotune train --hel',
+        ),
         (["train", "--seed", "1", "--seed", "2"], "--seed specified multiple times"),
-        (["train", "--schedule", "cosin"], 'Choose from: "linear", "cosine", "constant". Did you mean "cosine"?'),
-        (["train", "--pooling", "maen"], "unknown pooling 'maen': did you mean 'mean'? Known: cls, "),
-        (["search", "x", "y", "--top-k", "3"], "Did you mean -k? A text that begins with a dash stands behind --"),
-        (["train", "--method", "sif", "--steps", "9"], "--steps is an option of methods with steps, and sif has none;"),
-        (["train", "--method", "simcse", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),
+        (
+            ["train", "--schedule", "cosin"],
+            'Choose from: "linear", "cosine", "constant". Did you mean "cosine"?',
+        ),
+        (
+            ["train", "--pooling", "maen"],
+            "unknown pooling 'maen': did you mean 'mean'? Known: cls, ",
+        ),
+        (
+            ["search", "x", "y", "--top-k", "3"],
+            "Did you mean -k? A text that begins with a dash stands behind --",
+        ),
+        (
+            ["train", "--method", "sif", "--steps", "9"],
+            "--steps is an option of methods with steps, and sif has none;",
+        ),
+        (
+            ["train", "--method", "simcse", "--betas", "0.9"],
+            "--betas requires 2 positional arguments. Only got 1.",
+        ),
         (["evaluate"], "ENCODER is missing."),
         (["embed"], "unknown command 'embed': did you mean 'encode'?"),
         (["train", "x", "--lr=1"], "Unknown option: --lr. Did you mean --learning-rate?"),
@@ -143,16 +206,23 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
             ["train", "x", "--recipe", "SimCES"],
             "give method simcse, or one of its recipes: simcse-unsup, small-bert-un",
         ),
-        (["train", "x", "--model", "all-MiniLM-L6-v2"], "write its owner too: sentence-transformers/all-MiniLM-L6-v2"),
+        (
+            ["train", "x", "--model", "all-MiniLM-L6-v2"],
+            "write its owner too: sentence-transformers/all-MiniLM-L6-v2",
+        ),
         (["search", "x", "a", "b"], "Unexpected argument 'b'. See isotune search --help"),
     ],
 )
-def test_a_wrong_command_line_is_refused_in_one_line(refused: Refused, words: list[str], message: str) -> None:
+def test_a_wrong_command_line_is_refused_in_one_line(
+    refused: Refused, words: list[str], message: str
+) -> None:
     assert message in refused(*words)
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - LISTING))
-def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Refused, command: str) -> None:
+def test_a_command_without_its_arguments_is_refused_in_one_line(
+    refused: Refused, command: str
+) -> None:
     refused(command)
 
 
@@ -170,17 +240,29 @@ def test_a_closed_pipe_is_no_error() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_under_standard_output_is_one_line() -> None:
     with open("/dev/full", "w") as full:
-        run = subprocess.run([*ISOTUNE, "--version"], stdout=full, stderr=PIPE, text=True, check=False)
+        run = subprocess.run(
+            [*ISOTUNE, "--version"], stdout=full, stderr=PIPE, text=True, check=False
+        )
     assert run.stderr == "error: No space left on device\n"
     assert run.returncode == 2
 
 
 def test_ctrl_c_while_torch_is_imported(tmp_path: Path) -> None:
     # A torch that says when it is being imported, and takes long.
-    (tmp_path / "torch.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    (tmp_path / "torch.py").write_text(
+        "import time; print('importing', flush=True); time.sleep(60)"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+    }
     with subprocess.Popen(
-        [*ISOTUNE, "doctor"], env=environment, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hear_interrupts
+        [*ISOTUNE, "doctor"],
+        env=environment,
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
     ) as run:
         assert run.stdout.readline() == "importing\n"
         run.send_signal(signal.SIGINT)

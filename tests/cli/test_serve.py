@@ -11,7 +11,9 @@ from isotune.use.serve.server import listen, read_keys
 from tests.cli.conftest import Refused
 
 
-def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:
+def test_what_can_not_be_served_is_refused(
+    refused: Refused, tiny_model: Path, tmp_path: Path
+) -> None:
     (tmp_path / "empty").write_text("\n \n")
     assert "ENCODER is missing" in refused("serve")
     for option in ("--queue", "--timeout"):
@@ -21,25 +23,38 @@ def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, t
     assert "empty: no API key; write one a line" in refused("serve", tiny_model, "--keys", "empty")
     assert "port 70000: ports are 0" in refused("serve", tiny_model, "--port", 70_000)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        message = refused("serve", "nowhere", "--port", taken.getsockname()[1])  # no encoder is loaded
+        message = refused(
+            "serve", "nowhere", "--port", taken.getsockname()[1]
+        )  # no encoder is loaded
         assert "the server can't listen there" in message
 
 
-def test_an_index_of_another_encoder_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:
+def test_an_index_of_another_encoder_is_refused(
+    refused: Refused, tiny_model: Path, tmp_path: Path
+) -> None:
     Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls"))
     assert "fingerprint" in refused("serve", tiny_model, "--port", 0, "--index", "index")
     assert "no index" in refused("serve", tiny_model, "--port", 0, "--index", "nowhere")
 
 
-def test_a_missing_extra_is_named(refused: Refused, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("isotune.use.serve.app", "isotune.use.serve.server", "isotune.use.serve.protocol"):
+def test_a_missing_extra_is_named(
+    refused: Refused, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (
+        "isotune.use.serve.app",
+        "isotune.use.serve.server",
+        "isotune.use.serve.protocol",
+    ):
         monkeypatch.delitem(__import__("sys").modules, module, raising=False)
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     assert "pip install 'isotune[serve]'" in refused("serve", tiny_model)
 
 
 def test_keys_come_from_a_file(tmp_path: Path) -> None:
-    for content in (b"first\n\n  second \n", b"\xef\xbb\xbffirst\r\nsecond\r\n"):  # the latter as Windows writes it
+    for content in (
+        b"first\n\n  second \n",
+        b"\xef\xbb\xbffirst\r\nsecond\r\n",
+    ):  # the latter as Windows writes it
         (tmp_path / "keys").write_bytes(content)
         assert read_keys(tmp_path / "keys") == ["first", "second"]
     assert read_keys(None) == []
@@ -53,5 +68,9 @@ def test_addresses() -> None:
 
 def test_a_part_of_an_answer_does_not_wait_for_the_clients_acknowledgement() -> None:
     listener, _ = listen("127.0.0.1", 0)
-    with listener, socket.create_connection(listener.getsockname()), listener.accept()[0] as connection:
+    with (
+        listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as connection,
+    ):
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

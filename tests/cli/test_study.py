@@ -19,7 +19,9 @@ def sizes(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_study_can_be_written_again(
+    isotune: Call, sizes: Path, tmp_path: Path
+) -> None:
     code, out, err = isotune("study", sizes.name)
     assert (code, out) == (0, "studies/sizes/study.html\n")
     assert err == "Sizes: 0 runs, 0 of them already done\n"
@@ -30,7 +32,9 @@ def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tm
     assert page.read_text() == before
 
 
-def test_a_study_with_failed_runs_ends_with_1(isotune: Call, sizes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_with_failed_runs_ends_with_1(
+    isotune: Call, sizes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcome = StudyOutcome(Path("studies/sizes/study.html"), failed=2)
     monkeypatch.setattr("isotune.lab.studies.run_study.run_study", lambda *_, **__: outcome)
     assert isotune("study", sizes.name) == (1, "studies/sizes/study.html\n", "")
@@ -49,7 +53,9 @@ def test_the_page_of_a_run_can_be_written_again(isotune: Call) -> None:
 def test_no_page_is_written_of_a_run_of_which_a_byte_has_changed(refused: Refused) -> None:
     page = Path("run/report.html")
     page.unlink()
-    for path in (path for path in Path("run").iterdir() if path.is_file() and path.name != "train.log"):
+    for path in (
+        path for path in Path("run").iterdir() if path.is_file() and path.name != "train.log"
+    ):
         content = path.read_bytes()
         path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
         assert refused("report", "run").startswith("error: run")
@@ -57,13 +63,19 @@ def test_no_page_is_written_of_a_run_of_which_a_byte_has_changed(refused: Refuse
     assert not page.exists()
 
 
-def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_tables_of_a_paper_end_in_one_page(
+    isotune: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def one_table(*_: object) -> Study:
-        return Study.from_table({"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"], "cost": "none"})
+        return Study.from_table(
+            {"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"], "cost": "none"}
+        )
 
     monkeypatch.setattr("isotune.lab.studies.read_study", one_table)
     monkeypatch.setattr("isotune.lab.studies.run_study.read_study", one_table)
-    code, out, _ = isotune("reproduce", "clsr", "--all", "--options", "steps=9")  # which sizes ignore
+    code, out, _ = isotune(
+        "reproduce", "clsr", "--all", "--options", "steps=9"
+    )  # which sizes ignore
     assert code == 0
     names = [f"clsr/table{number}" for number in range(1, 5)]
     assert out.splitlines()[0] == f"{', '.join(names)}: 0 runs"
@@ -79,16 +91,39 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
     [
         (["study", "none.toml"], "none.toml: it can't be read"),
         (["study", "own/method"], "did you mean 'own/methods' or"),
-        (["study", "sizes.toml", "--out", "sizes.toml"], "sizes.toml: it can't be made (File exists)"),
-        (["study", "sizes.toml", "--threads", "2"], "threads 2: 1 or more, for runs on Ray; OMP_NUM_THREADS is for"),
-        (["study", "sizes.toml", "--threads", "0", "--engine", "ray"], "A number from 1 to 1,000 is needed"),
+        (
+            ["study", "sizes.toml", "--out", "sizes.toml"],
+            "sizes.toml: it can't be made (File exists)",
+        ),
+        (
+            ["study", "sizes.toml", "--threads", "2"],
+            "threads 2: 1 or more, for runs on Ray; OMP_NUM_THREADS is for",
+        ),
+        (
+            ["study", "sizes.toml", "--threads", "0", "--engine", "ray"],
+            "A number from 1 to 1,000 is needed",
+        ),
         (["report", "."], "is not a run folder"),
-        (["reproduce", "consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4' or"),
+        (
+            ["reproduce", "consert/table5"],
+            "unknown table or figure 'consert/table5': did you mean 'consert/table4' or",
+        ),
         (["reproduce", "concert", "--all"], "unknown paper 'concert': did you mean 'consert'?"),
-        (["reproduce", "consert/table4", "--options", "steps"], "steps: write NAME=VALUE, such as steps=200"),
-        (["reproduce", "consert/table4", "--options", "batch_size=4"], "option batch_size can't be given"),
-        (["reproduce", "consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),
+        (
+            ["reproduce", "consert/table4", "--options", "steps"],
+            "steps: write NAME=VALUE, such as steps=200",
+        ),
+        (
+            ["reproduce", "consert/table4", "--options", "batch_size=4"],
+            "option batch_size can't be given",
+        ),
+        (
+            ["reproduce", "consert/table2", "--options", "stepps=4"],
+            "unknown option 'stepps': did you mean 'steps'?",
+        ),
     ],
 )
-def test_input_that_is_refused(refused: Refused, sizes: Path, words: list[str], message: str) -> None:
+def test_input_that_is_refused(
+    refused: Refused, sizes: Path, words: list[str], message: str
+) -> None:
     assert message in refused(*words)

@@ -55,7 +55,9 @@ def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> No
     for option in TrainingOptions.model_fields.keys() - {"as_released"}:
         assert f" --{option.replace('_', '-')} " in text
     assert len(re.findall(r"^│ --", text, re.MULTILINE)) <= 48
-    assert len(re.findall(r"(?<!isotune train) --[a-z-]+ ", panel(text, "Run"))) <= 15  # what most people need
+    assert (
+        len(re.findall(r"(?<!isotune train) --[a-z-]+ ", panel(text, "Run"))) <= 15
+    )  # what most people need
 
 
 def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
@@ -63,9 +65,13 @@ def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
     assert "[default: -2 -1]" in panel(text, "Encoder")
     assert "[default: feature_cutoff shuffle]" in panel(text, "Method consert")
     assert "[default: 0.9 0.999]" in panel(text, "Optimiser")
-    assert "[default: --projection]" in panel(isotune("train", "--method=simcse", "--help").out, "Method simcse")
+    assert "[default: --projection]" in panel(
+        isotune("train", "--method=simcse", "--help").out, "Method simcse"
+    )
     Path("mine.toml").write_text("[columns]\nsentence = 'body'\n[[stages]]\nmethod = 'simcse'")
-    assert "[default: sentence=body]" in panel(isotune("train", "--recipe=mine.toml", "--help").out, "Run")
+    assert "[default: sentence=body]" in panel(
+        isotune("train", "--recipe=mine.toml", "--help").out, "Run"
+    )
 
 
 def test_a_run_ends_with_the_path_of_its_report(outcome: Outcome) -> None:
@@ -75,10 +81,15 @@ def test_a_run_ends_with_the_path_of_its_report(outcome: Outcome) -> None:
     assert Path(out.strip()).exists()
     # Without a terminal there are plain lines, and the gain stands at the end.
     steps = [line for line in err.splitlines() if line.startswith("step ")]
-    assert [line.partition(":")[0] for line in steps] == ["step 0 of 4", "step 2 of 4", "step 4 of 4"]
+    assert [line.partition(":")[0] for line in steps] == [
+        "step 0 of 4",
+        "step 2 of 4",
+        "step 4 of 4",
+    ]
     assert "\x1b" not in err
     assert re.search(
-        r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d \([+-]\d+\.\d\d to [+-]\d+\.\d\d, (better|tied|worse)\)\n", err
+        r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d \([+-]\d+\.\d\d to [+-]\d+\.\d\d, (better|tied|worse)\)\n",
+        err,
     )
 
 
@@ -89,13 +100,18 @@ def test_the_commands_that_a_run_suggests_run_as_printed(
     rows = [f"{text}\t{other}" for text, other in pairwise(sentences)]
     Path("my faq.tsv").write_text("\n".join(["title\tbody", *rows]))
     own = [flag for flag in few_steps if not flag.startswith(("--method", "--tasks", "--dev"))]
-    err = isotune("train", "my faq.tsv", "--pairs", "title", "body", "--out", "my run", "--dev=none", *own).err
+    err = isotune(
+        "train", "my faq.tsv", "--pairs", "title", "body", "--out", "my run", "--dev=none", *own
+    ).err
     commands = [shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  isotune ")]
     assert [words[0] for words in commands] == ["label", "evaluate", "index", "search", "serve"]
     answers = (str(number % 6) for number in range(5))
     monkeypatch.setattr(builtins, "input", lambda prompt: next(answers, "q"))
     monkeypatch.setattr("isotune.use.serve.server.serve", lambda *_: None)
-    monkeypatch.setattr("isotune.use.serve.server.listen", lambda *_: (socket.create_server(("127.0.0.1", 0)), "url"))
+    monkeypatch.setattr(
+        "isotune.use.serve.server.listen",
+        lambda *_: (socket.create_server(("127.0.0.1", 0)), "url"),
+    )
     assert [(words, isotune(*words)) for words in commands if isotune(*words).code] == []
 
 
@@ -110,12 +126,34 @@ def resolved(asked: Asked) -> Recipe:
     options = {**asked[0]}
     text, recipe, method = (options.pop(name) for name in ("text", "recipe", "method"))
     others = ("out", "resume", "stand_ins", "pairs")
-    return resolve(text, recipe, method, {key: value for key, value in options.items() if key not in others})
+    return resolve(
+        text, recipe, method, {key: value for key, value in options.items() if key not in others}
+    )
 
 
 def test_flags_reach_the_recipe(isotune: Call, asked: Asked) -> None:
-    words = ["--layers", "-2", "-1", "--columns", "sentence=body", "--augmentations", "none", "shuffle"]
-    words += ["--betas", "0.8", "0.9", "--dev", "none", "--patience", "3", "--precision=bfloat16", "--seed", "7"]
+    words = [
+        "--layers",
+        "-2",
+        "-1",
+        "--columns",
+        "sentence=body",
+        "--augmentations",
+        "none",
+        "shuffle",
+    ]
+    words += [
+        "--betas",
+        "0.8",
+        "0.9",
+        "--dev",
+        "none",
+        "--patience",
+        "3",
+        "--precision=bfloat16",
+        "--seed",
+        "7",
+    ]
     short = ["--steps", "1", "--method", "consert", "--model", "folder", "--tasks", "a", "b"]
     assert isotune("train", "text.csv", "--out", "run", *words, *short).code == 0
     assert not {"schedule", "epochs", "prompt"} & asked[0].keys()  # only what is given
@@ -130,8 +168,12 @@ def test_flags_reach_the_recipe(isotune: Call, asked: Asked) -> None:
 
 
 def test_a_recipe_file_and_its_flags(isotune: Call, asked: Asked) -> None:
-    Path("mine.toml").write_text("[[stages]]\nmethod = 'simcse'\nepochs = 9\nbatch_size = 8\npatience = 5\n")
-    assert isotune("train", "text.txt", "--recipe=mine.toml", "--steps=2", "--patience=none").code == 0
+    Path("mine.toml").write_text(
+        "[[stages]]\nmethod = 'simcse'\nepochs = 9\nbatch_size = 8\npatience = 5\n"
+    )
+    assert (
+        isotune("train", "text.txt", "--recipe=mine.toml", "--steps=2", "--patience=none").code == 0
+    )
     (stage,) = resolved(asked).stages
     assert (stage.training.steps, stage.training.epochs, stage.training.patience) == (2, None, None)
 
@@ -142,7 +184,9 @@ def test_standard_input(isotune: Call, asked: Asked, words: list[str]) -> None:
     assert asked[0]["text"] == ("-",)
 
 
-def test_standard_input_that_is_closed(refused: Refused, few_steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_that_is_closed(
+    refused: Refused, few_steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert "standard input is closed" in refused("train", "-", *few_steps)
 
@@ -160,7 +204,11 @@ def test_a_run_on_a_terminal_stopped_by_ctrl_c_can_be_resumed(
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    with os.fdopen(terminal_end, "w") as terminal, monkeypatch.context() as patch, stopped_at(2, signal.SIGINT):
+    with (
+        os.fdopen(terminal_end, "w") as terminal,
+        monkeypatch.context() as patch,
+        stopped_at(2, signal.SIGINT),
+    ):
         patch.setenv("TERM", "xterm")
         patch.setattr(sys, "stderr", terminal)
         code, out, _ = isotune("train", text, "--out", "run", *few_steps)
@@ -178,14 +226,20 @@ def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused
     pairs = tomllib.loads(isotune("train", "gone.csv", "--pairs", "title", "body", "--dry-run").out)
     assert pairs["columns"] == {"sentence1": "title", "sentence2": "body"}
     assert pairs["title"] == plan_table("pairs", None, None)["title"]
-    own = isotune("train", "gone.csv", "--pairs", "title", "body", "--recipe", "simcse-sup", "--dry-run").out
+    own = isotune(
+        "train", "gone.csv", "--pairs", "title", "body", "--recipe", "simcse-sup", "--dry-run"
+    ).out
     assert tomllib.loads(own)["title"] == plan_table("simcse-sup", None, None)["title"]
     both = ["--pairs", "a", "b", "--columns", "sentence1=c"]
     assert "pairs and columns both name columns" in refused("train", "x.csv", *both)
 
 
-def test_a_dry_run_prints_the_recipe_and_does_nothing(isotune: Call, refused: Refused, tmp_path: Path) -> None:
-    code, out, err = isotune("train", "gone.txt", "--method=sncse", "--model=a/b", "--steps=2", "--dry-run")
+def test_a_dry_run_prints_the_recipe_and_does_nothing(
+    isotune: Call, refused: Refused, tmp_path: Path
+) -> None:
+    code, out, err = isotune(
+        "train", "gone.txt", "--method=sncse", "--model=a/b", "--steps=2", "--dry-run"
+    )
     assert (code, err, list(tmp_path.iterdir())) == (0, "", [])
     plan = Recipe.from_table(tomllib.loads(out))
     assert (plan.data, plan.model, plan.stages[0].training.steps) == (("gone.txt",), "a/b", 2)
@@ -195,10 +249,16 @@ def test_a_dry_run_prints_the_recipe_and_does_nothing(isotune: Call, refused: Re
 
 BAD: list[tuple[list[str], str]] = [
     ([], "no data: name at least one file"),
-    (["text.txt", "--columns", "body"], "--columns: body: write FIELD=COLUMN, such as sentence=body"),
+    (
+        ["text.txt", "--columns", "body"],
+        "--columns: body: write FIELD=COLUMN, such as sentence=body",
+    ),
     (["text.txt", "--model="], "model: String should have at least 1 character"),
     (["text.txt", "--temperature", "0"], "temperature: Input should be greater than 0 (got 0.0)"),
-    (["semicolons.csv"], "semicolons.csv:1: the columns seem to be separated by semicolons; separate"),
+    (
+        ["semicolons.csv"],
+        "semicolons.csv:1: the columns seem to be separated by semicolons; separate",
+    ),
     (["encoder"], "encoder: this is a model, and text is needed here; isotune train takes"),
 ]
 
@@ -223,11 +283,17 @@ def test_bad_input_is_one_line_and_leaves_no_folder(
 
 
 def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: list[str]) -> None:
-    assert "text.txt: this is a file; choose a new folder" in refused("train", text, *few_steps, "--out", "text.txt")
-    assert "folder can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
+    assert "text.txt: this is a file; choose a new folder" in refused(
+        "train", text, *few_steps, "--out", "text.txt"
+    )
+    assert "folder can't be written (Not a directory)" in refused(
+        "train", text, *few_steps, "--out", "text.txt/run"
+    )
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine")
-    assert "mine: this folder exists already; choose another" in refused("train", text, *few_steps, "--out", "mine")
+    assert "mine: this folder exists already; choose another" in refused(
+        "train", text, *few_steps, "--out", "mine"
+    )
     assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
 
 

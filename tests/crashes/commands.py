@@ -28,7 +28,9 @@ from tests.cli.conftest import Outcome
 from tests.crashes.kills import check_whole
 from tests.crashes.work import Inputs, run_result, study_result
 
-VARYING = re.compile(rb'"created": "[^"]*"|(?<=chart-[mp])[0-9a-f]{10}')  # an evaluation's time; a figure's random ids
+VARYING = re.compile(
+    rb'"created": "[^"]*"|(?<=chart-[mp])[0-9a-f]{10}'
+)  # an evaluation's time; a figure's random ids
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload([__name__])
 P = ParamSpec("P")
@@ -37,18 +39,41 @@ T = TypeVar("T")
 
 def command_lines(inputs: Inputs) -> dict[str, list[str]]:
     """Commands that write; each writes into the folder `out` where it is called."""
-    run = {"method": "simcse", "model": inputs.model, "dev": inputs.pairs, "tasks": inputs.pairs, "out": "out/run"}
+    run = {
+        "method": "simcse",
+        "model": inputs.model,
+        "dev": inputs.pairs,
+        "tasks": inputs.pairs,
+        "out": "out/run",
+    }
     run |= {"steps": "4", "eval-every": "2", "batch-size": "8"}
     more = Path(inputs.text).with_name("more.txt")
     more.write_text("a dog eats\na man plays\n")
     encode = ["encode", inputs.model, inputs.text]
     return {
         "train": ["train", inputs.text, *(f"--{name}={value}" for name, value in run.items())],
-        "analyse": ["analyse", "cosines", inputs.model, "--tasks", inputs.pairs, "--out", "out/analyses"],
+        "analyse": [
+            "analyse",
+            "cosines",
+            inputs.model,
+            "--tasks",
+            inputs.pairs,
+            "--out",
+            "out/analyses",
+        ],
         "encode to a file": [*encode, "--out", "out/vectors.npy"],
         "encode to a folder": [*encode, str(more), "--out", "out/vectors"],
         "index": ["index", inputs.model, inputs.text, "--out", "out/index"],
-        "label": ["label", inputs.text, "--encoders", inputs.model, "--pairs", "2", "--out", "out/labels.tsv"],
+        "label": [
+            "label",
+            inputs.text,
+            "--encoders",
+            inputs.model,
+            "--pairs",
+            "2",
+            "--out",
+            "out/labels.tsv",
+        ],
     }
 
 
@@ -71,7 +96,9 @@ class Running:
         if hangs:
             self.process.kill()
             self.process.join()
-        out, err = (beside(self.folder, name).read_text("utf-8", "replace") for name in ("stdout", "stderr"))
+        out, err = (
+            beside(self.folder, name).read_text("utf-8", "replace") for name in ("stdout", "stderr")
+        )
         assert not hangs, f"hangs: {out} {err}"
         return Outcome(self.process.exitcode, out, err)
 
@@ -130,7 +157,9 @@ def _call(words: list[str], folder: Path, before: Callable[[], object] | None) -
     if before:
         before()
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with "&" ignores it
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # what a shell starts with "&" ignores it
         beside(folder, "began").touch()
         code = main(words)
         beside(folder, "ended").touch()
@@ -147,10 +176,14 @@ def assert_refused(outcome: Outcome) -> None:
     assert outcome.code == 2, outcome
     *before, line = outcome.err.splitlines()
     assert line.startswith("error: "), outcome.err
-    assert not any("Traceback" in text or text.startswith("error: ") for text in before), outcome.err
+    assert not any("Traceback" in text or text.startswith("error: ") for text in before), (
+        outcome.err
+    )
 
 
-def goes_on(words: list[str], folder: Path, expected: object, before: Callable[[], object] | None = None) -> None:
+def goes_on(
+    words: list[str], folder: Path, expected: object, before: Callable[[], object] | None = None
+) -> None:
     """What a disturbed command has left is whole, and the command, given again, ends as the undisturbed one."""
     check_whole(folder)
     resumes = words[0] == "train" and (folder / "out" / "run" / "recipe.toml").exists()
@@ -168,5 +201,9 @@ def result(words: list[str], folder: Path) -> object:
     if words[0] == "index":
         return call(["rows", "out/index", "-k", "100"], folder).out
     out = folder / "out"
-    files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(out).as_posix(): path.read_bytes()
+        for path in out.rglob("*")
+        if path.is_file()
+    }
     return {name: VARYING.sub(b"", content) for name, content in files.items()}

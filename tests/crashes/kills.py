@@ -44,7 +44,11 @@ def watch_changes(folder: Path, before: Callable[[], object]) -> None:
     root, fsync = str(folder), os.fsync
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        writes = (
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
         if (writes or event in CHANGES) and str(arguments[0]).startswith(root):
             before()
 
@@ -116,7 +120,9 @@ class Killer:
 
     def finish(self, folder: Path) -> None:
         """Does the work to the end."""
-        assert os.waitpid(fork(self.work, folder, lambda: None), 0)[1] == 0, f"the work can't go on in {folder}"
+        assert os.waitpid(fork(self.work, folder, lambda: None), 0)[1] == 0, (
+            f"the work can't go on in {folder}"
+        )
 
     def kill(self, folder: Path) -> bool:
         """Starts a process and kills it; False if its work was done before that."""
@@ -147,14 +153,21 @@ def check_whole(folder: Path, ended: bool = True) -> None:
     """Reads every file under a final name. A run that has not ended may have the checksum of a file that comes next."""
     for path in folder.rglob("*"):
         parts = path.relative_to(folder).parts
-        if any(part.endswith((".part", ".new", ".old", ".lance")) for part in parts) or path.name == "lock":
+        if (
+            any(part.endswith((".part", ".new", ".old", ".lance")) for part in parts)
+            or path.name == "lock"
+        ):
             continue
         if ".no_exist" in parts:  # huggingface_hub's empty files, for what the hub doesn't have
             continue
         if path.name == "SHA256SUMS":
-            if ended or not ((path.parent / "recipe.toml").exists() or path.parent.parent.name == "runs"):
+            if ended or not (
+                (path.parent / "recipe.toml").exists() or path.parent.parent.name == "runs"
+            ):
                 verify_checksums(path.parent)
-        elif path.suffix == ".safetensors" and path.name.startswith(("best-", "last")):  # others are in SHA256SUMS
+        elif path.suffix == ".safetensors" and path.name.startswith(
+            ("best-", "last")
+        ):  # others are in SHA256SUMS
             load_tensors(path)
         elif path.suffix == ".json":
             json.loads(path.read_text("utf-8"))
@@ -206,7 +219,9 @@ def main(name: str, seed: int, kills: int) -> None:
             check_end(work, disturbed, expected, f"{name}, seed {seed}: after {killed} kills")
             done += 1
             seconds = round(time.monotonic() - began)
-            print(f"{name}: {killed} processes killed, done {done} times in {seconds} s", flush=True)
+            print(
+                f"{name}: {killed} processes killed, done {done} times in {seconds} s", flush=True
+            )
 
 
 if __name__ == "__main__":

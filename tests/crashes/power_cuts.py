@@ -50,7 +50,10 @@ class Disk:
 
         def fill(folder: int, path: Path) -> None:
             path.mkdir()
-            old, new = self.names.get(folder, {}), names_in(present[folder]) if folder in present else {}
+            old, new = (
+                self.names.get(folder, {}),
+                names_in(present[folder]) if folder in present else {},
+            )
             for name in old | new:
                 kept = new if chance and chance.random() < likely else old
                 if name in kept:
@@ -69,7 +72,9 @@ class Disk:
             return old
         new = path.read_bytes()
         both = enumerate(zip(old, new, strict=False))
-        same = next((place for place, (one, other) in both if one != other), min(len(old), len(new)))
+        same = next(
+            (place for place, (one, other) in both if one != other), min(len(old), len(new))
+        )
         kept = chance.randint(same, len(new))
         return chance.choice([old, new, new[:kept], new[:kept] + bytes(len(new) - kept)])
 

@@ -28,13 +28,24 @@ from isotune.training.run_folder import (
     started_recipe,
 )
 
-METRICS = "".join(sealed({"kind": "dev", "step": step, "score": step / 7}) + "\n" for step in range(4))
+METRICS = "".join(
+    sealed({"kind": "dev", "step": step, "score": step / 7}) + "\n" for step in range(4)
+)
 TEXTS = [f"sentence {number}" for number in range(40)]
 
 
 def write_checkpoint(folder: Path, _: Path) -> None:
-    tensors = {"a": torch.randn(9, 4), "half": torch.randn(5).bfloat16(), "step": torch.tensor(7), "z": torch.zeros(0)}
-    save_tensors(folder / "last.safetensors", tensors, {"step": 20, "best_file": "best-1-16.safetensors", "stale": 1})
+    tensors = {
+        "a": torch.randn(9, 4),
+        "half": torch.randn(5).bfloat16(),
+        "step": torch.tensor(7),
+        "z": torch.zeros(0),
+    }
+    save_tensors(
+        folder / "last.safetensors",
+        tensors,
+        {"step": 20, "best_file": "best-1-16.safetensors", "stale": 1},
+    )
 
 
 def read_checkpoint(folder: Path) -> object:
@@ -55,7 +66,11 @@ def write_encoder(folder: Path, tiny_model: Path) -> None:
 
 def read_encoder(folder: Path) -> object:
     verify_checksums(folder)
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS"}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "SHA256SUMS"
+    }
 
 
 def upper(texts: list[str]) -> list[str]:
@@ -81,7 +96,11 @@ def write_records(folder: Path, tiny_model: Path) -> None:
 def read_records_of_run(folder: Path) -> object:
     verify_checksums(folder)
     arrays = read_arrays(folder / "cosines.npz")
-    return {name: array.tolist() for name, array in arrays.items()}, started_recipe(folder), is_finished(folder)
+    return (
+        {name: array.tolist() for name, array in arrays.items()},
+        started_recipe(folder),
+        is_finished(folder),
+    )
 
 
 KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]] = {
@@ -99,16 +118,33 @@ def damages(content: bytes, chance: random.Random, thorough: bool) -> Iterator[b
     if not (size := len(content)):
         return
     edges = [place for place in (*range(24), *range(size - 24, size)) if 0 <= place < size]
-    inside = range(size) if thorough and size < 10_000 else chance.choices(range(size), k=2000 if thorough else 40)
+    inside = (
+        range(size)
+        if thorough and size < 10_000
+        else chance.choices(range(size), k=2000 if thorough else 40)
+    )
     for place in {*edges, *inside}:
-        yield content[:place] + bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :]
-    for place in {0, 1, 8, size // 2, size - 1, *chance.choices(range(size), k=100 if thorough else 5)}:
+        yield (
+            content[:place]
+            + bytes([content[place] ^ 1 << chance.randrange(8)])
+            + content[place + 1 :]
+        )
+    for place in {
+        0,
+        1,
+        8,
+        size // 2,
+        size - 1,
+        *chance.choices(range(size), k=100 if thorough else 5),
+    }:
         yield content[:place]
 
 
 @pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tiny_model: Path, tmp_path: Path) -> None:
+def test_what_is_damaged_is_named_and_not_used(
+    kind: str, thorough: bool, tiny_model: Path, tmp_path: Path
+) -> None:
     write, read = KINDS[kind]
     folder = tmp_path / kind
     folder.mkdir()
@@ -125,7 +161,9 @@ def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tiny_m
             except InputError as error:
                 lines.append(str(error))
         path.write_bytes(content)
-        print(f"{kind}, {path.name}: {count} damages, {len(lines)} of them refused, the others without effect")
+        print(
+            f"{kind}, {path.name}: {count} damages, {len(lines)} of them refused, the others without effect"
+        )
         assert lines
         assert all(str(folder) in line and "\n" not in line for line in lines)
         assert read(folder) == expected
@@ -137,7 +175,9 @@ def test_a_damaged_encoder_is_not_loaded(tiny_model: Path, tmp_path: Path) -> No
     content = bytearray(weights.read_bytes())
     content[-3] ^= 1  # changes a weight by less than bfloat16 can tell
     weights.write_bytes(content)
-    with pytest.raises(InputError, match=r"encoder: model\.safetensors is damaged: .* remove SHA256SUMS$"):
+    with pytest.raises(
+        InputError, match=r"encoder: model\.safetensors is damaged: .* remove SHA256SUMS$"
+    ):
         Encoder.load(tmp_path / "encoder")
     (tmp_path / "encoder" / "SHA256SUMS").unlink()  # as the message advises those who meant it
     Encoder.load(tmp_path / "encoder")

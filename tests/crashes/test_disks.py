@@ -39,9 +39,15 @@ def test_the_commands_are_those_that_write(command_words: dict[str, list[str]]) 
 
 @pytest.mark.parametrize(
     ("name", "times"),
-    [("train", 2), ("encode to a folder", 2), *(pytest.param(name, 40, marks=pytest.mark.slow) for name in NAMES)],
+    [
+        ("train", 2),
+        ("encode to a folder", 2),
+        *(pytest.param(name, 40, marks=pytest.mark.slow) for name in NAMES),
+    ],
 )
-def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]], tmp_path: Path) -> None:
+def test_a_full_disk(
+    name: str, times: int, command_words: dict[str, list[str]], tmp_path: Path
+) -> None:
     chance, words, refused = random.Random(0), command_words[name], 0
     with disk(tmp_path / "large", LARGE):
         assert call(words, tmp_path / "large").code == 0
@@ -49,7 +55,9 @@ def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]],
         disk_ = os.statvfs(tmp_path / "large")
         used = disk_.f_blocks - disk_.f_bfree
     for number in range(times):
-        pages = (used * number + chance.randrange(used)) // times  # free ones: fewer than the command writes
+        pages = (
+            used * number + chance.randrange(used)
+        ) // times  # free ones: fewer than the command writes
         folder = tmp_path / f"{number}"
         with disk(folder, pages + 1):
             (folder / "full").write_bytes(bytes(PAGE))
@@ -69,7 +77,9 @@ def read_only(folder: Path) -> AbstractContextManager[None]:
     return mounted(folder, f"--bind {folder}", "-o remount,ro,bind")
 
 
-@pytest.mark.parametrize("name", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in [*OTHERS, "label"])])
+@pytest.mark.parametrize(
+    "name", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in [*OTHERS, "label"])]
+)
 def test_a_command_in_a_folder_that_cannot_be_written(
     name: str, command_words: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -83,7 +93,9 @@ def test_a_command_in_a_folder_that_cannot_be_written(
 
 
 @pytest.mark.slow
-def test_what_others_made_can_be_read_but_not_changed(command_words: dict[str, list[str]], tmp_path: Path) -> None:
+def test_what_others_made_can_be_read_but_not_changed(
+    command_words: dict[str, list[str]], tmp_path: Path
+) -> None:
     folder = tmp_path / "folder"
     for name in ("index", "encode to a folder"):
         assert call(command_words[name], folder).code == 0

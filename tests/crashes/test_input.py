@@ -45,8 +45,34 @@ PIECES = [
     *(b'{"sentence": "a"}\n', b'{"text": ["a"]}\n', b'{"sentence": {"a": 1}}\n', b'{"sentence": "\\ud800"}\n'),
     *(b"1" * 5000, b"[" * 3000, b'{"a":' * 3000),
 ]  # fmt: skip
-STRANGE = [0, -1, 1, 10**30, 1.5, float("nan"), float("inf"), "", "x", "../../etc/passwd", "é" * 50, True, [], {}, [1]]
-STRANGE += [["a", "b"], {"a": 1}, [[1]], [{}], "cosine:99999999999999999999", "predicted:x:y", "start:", "[MASK]", "\0"]
+STRANGE = [
+    0,
+    -1,
+    1,
+    10**30,
+    1.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "../../etc/passwd",
+    "é" * 50,
+    True,
+    [],
+    {},
+    [1],
+]
+STRANGE += [
+    ["a", "b"],
+    {"a": 1},
+    [[1]],
+    [{}],
+    "cosine:99999999999999999999",
+    "predicted:x:y",
+    "start:",
+    "[MASK]",
+    "\0",
+]
 NAMES = ["sentence", "sentence1", "sentence2", "score", "label", "text", "x", "\ud800", ""]
 COLUMNS = [
     *(pa.array(["a", None, "b"]), pa.array([None, None, None]), pa.array([1, 2, None]), pa.array([b"\xff", b"a", b""])),
@@ -58,13 +84,30 @@ COLUMNS = [
 ]  # fmt: skip
 
 PACKAGE = Path(__file__).parents[2] / "src" / "isotune"
-RECIPES = [tomllib.loads(path.read_text("utf-8")) for path in sorted((PACKAGE / "recipes").glob("*.toml"))]
-STUDIES = [tomllib.loads(path.read_text("utf-8")) for path in sorted((PACKAGE / "lab" / "studies").rglob("*.toml"))]
+RECIPES = [
+    tomllib.loads(path.read_text("utf-8")) for path in sorted((PACKAGE / "recipes").glob("*.toml"))
+]
+STUDIES = [
+    tomllib.loads(path.read_text("utf-8"))
+    for path in sorted((PACKAGE / "lab" / "studies").rglob("*.toml"))
+]
 KINDS = [Sentence, Pair, ScoredPair, Triplet, LabelledPair]
-SUFFIXES = [".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".txt.gz", ".csv.gz", ".tsv.gz", ".jsonl.gz"]
+SUFFIXES = [
+    ".txt",
+    ".csv",
+    ".tsv",
+    ".jsonl",
+    ".parquet",
+    ".txt.gz",
+    ".csv.gz",
+    ".tsv.gz",
+    ".jsonl.gz",
+]
 PARTS = ["STS", "stsb.tsv", "table.tsv", "polarity", "sst.tsv", "trec.txt", ""]  # of each layout
 SECONDS = 60  # of processor time: an input that takes longer counts as a hang
-LONGEST_REFUSAL = 5000  # characters: a refusal may list all known names, but not repeat a whole file
+LONGEST_REFUSAL = (
+    5000  # characters: a refusal may list all known names, but not repeat a whole file
+)
 
 
 class Tried:
@@ -81,7 +124,9 @@ class Tried:
         except InputError as error:
             self.counts["refused"] += 1
             if not str(error).isprintable() or len(str(error)) > LONGEST_REFUSAL:
-                raise AssertionError(f"not one line of a readable length: {str(error)[:1000]!r}") from error
+                raise AssertionError(
+                    f"not one line of a readable length: {str(error)[:1000]!r}"
+                ) from error
         else:
             self.counts["used"] += 1
         finally:
@@ -129,10 +174,18 @@ def peak_memory() -> float:
 
 def thorough(short: int, share: float = 1) -> pytest.MarkDecorator:
     """Runs a test with a few inputs, and slowly with many."""
-    return pytest.mark.parametrize("count", [short, pytest.param(int(share * INPUTS), marks=pytest.mark.slow)])
+    return pytest.mark.parametrize(
+        "count", [short, pytest.param(int(share * INPUTS), marks=pytest.mark.slow)]
+    )
 
 
-def try_all(name: str, count: int, inputs: st.SearchStrategy[Any], use: Callable[[Any], object], least: float) -> None:
+def try_all(
+    name: str,
+    count: int,
+    inputs: st.SearchStrategy[Any],
+    use: Callable[[Any], object],
+    least: float,
+) -> None:
     """Tries so many inputs; at least a share `least` of them has to be used, and as many refused."""
     tried = Tried()
     reset_peak_memory()
@@ -145,10 +198,14 @@ def try_all(name: str, count: int, inputs: st.SearchStrategy[Any], use: Callable
             phases=[Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         )
-        seed(1_000_000 * SEED + number)(options(given(inputs)(lambda item: tried(lambda: use(item)))))()
+        seed(1_000_000 * SEED + number)(
+            options(given(inputs)(lambda item: tried(lambda: use(item))))
+        )()
     print(f"{name}: {dict(tried.counts)}, memory grew by {peak_memory() - before:.0f} MB")
     assert tried.counts.total() >= count
-    assert all(tried.counts[outcome] > count * least for outcome in ("used", "refused")), tried.counts
+    assert all(tried.counts[outcome] > count * least for outcome in ("used", "refused")), (
+        tried.counts
+    )
     assert peak_memory() - before < 500
 
 
@@ -158,7 +215,9 @@ def changed(draw: st.DrawFn, content: bytes, most: int = 5) -> bytes:
     damaged = bytearray(content)
     for _ in range(draw(st.integers(1, most))):
         damaged[draw(st.integers(0, len(damaged) - 1))] = draw(st.integers(0, 255))
-    return bytes(damaged[: draw(st.integers(0, len(damaged)))] if draw(st.integers(0, 9)) == 0 else damaged)
+    return bytes(
+        damaged[: draw(st.integers(0, len(damaged)))] if draw(st.integers(0, 9)) == 0 else damaged
+    )
 
 
 @st.composite
@@ -194,7 +253,9 @@ def files_of_rows(draw: st.DrawFn) -> tuple[str, bytes, int]:
         content = buffer.getvalue()
         return suffix, draw(changed(content)) if draw(st.booleans()) else content, kind
     if draw(st.booleans()):
-        content = b"".join(draw(st.lists(st.sampled_from(PIECES) | st.binary(max_size=5), max_size=30)))
+        content = b"".join(
+            draw(st.lists(st.sampled_from(PIECES) | st.binary(max_size=5), max_size=30))
+        )
     else:
         content = _table(draw, suffix)
     if suffix.endswith(".gz"):
@@ -205,10 +266,19 @@ def files_of_rows(draw: st.DrawFn) -> tuple[str, bytes, int]:
 
 def _table(draw: st.DrawFn, suffix: str) -> bytes:
     """Rows with usual columns and any text, in the format of a line."""
-    names = draw(st.sampled_from([NAMES[:1], NAMES[1:3], NAMES[1:4], [*NAMES[1:3], "label"], NAMES[5:7], NAMES[7:]]))
-    text = st.text(max_size=10) | st.sampled_from(["a dog", "entailment", "contradiction", "1.5", "NaN", "\ufeff"])
+    names = draw(
+        st.sampled_from(
+            [NAMES[:1], NAMES[1:3], NAMES[1:4], [*NAMES[1:3], "label"], NAMES[5:7], NAMES[7:]]
+        )
+    )
+    text = st.text(max_size=10) | st.sampled_from(
+        ["a dog", "entailment", "contradiction", "1.5", "NaN", "\ufeff"]
+    )
     rows = draw(st.lists(st.tuples(*[text for _ in names]), max_size=5))
-    end, between = draw(st.sampled_from(["\n", "\r\n", "\r"])), "," if suffix.startswith(".csv") else "\t"
+    end, between = (
+        draw(st.sampled_from(["\n", "\r\n", "\r"])),
+        "," if suffix.startswith(".csv") else "\t",
+    )
     if suffix.startswith(".jsonl"):
         lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
     else:
@@ -238,11 +308,19 @@ def test_studies(count: int) -> None:
     try_all("studies", count, st.sampled_from(STUDIES).flatmap(mutated), Study.from_table, 0.1)
 
 
-@pytest.mark.parametrize("use", [lambda path: use_recipe(read_recipe(path)), read_study], ids=["recipe", "study"])
+@pytest.mark.parametrize(
+    "use", [lambda path: use_recipe(read_recipe(path)), read_study], ids=["recipe", "study"]
+)
 def test_tables_nested_thousands_of_times(use: Callable[[Path], object], tmp_path: Path) -> None:
     path = tmp_path / "table.toml"
     too_large = b"a." * 50_000 + b"a=1"
-    for nested in (b"a=" + b"[" * 5000, b"a=" + b"{a=" * 3000, b"a." * 3000 + b"a=1", b"a=1" + b"0" * 5000, too_large):
+    for nested in (
+        b"a=" + b"[" * 5000,
+        b"a=" + b"{a=" * 3000,
+        b"a." * 3000 + b"a=1",
+        b"a=1" + b"0" * 5000,
+        too_large,
+    ):
         path.write_bytes(nested)
         with pytest.raises(InputError):
             use(path)
@@ -251,7 +329,11 @@ def test_tables_nested_thousands_of_times(use: Callable[[Path], object], tmp_pat
 @thorough(200, 0.25)
 def test_archives(count: int, tmp_path: Path) -> None:
     path = tmp_path / "archive"
-    kinds = [(layout, part, content) for layout, part in zip(LAYOUTS, PARTS, strict=True) for content in archives()]
+    kinds = [
+        (layout, part, content)
+        for layout, part in zip(LAYOUTS, PARTS, strict=True)
+        for content in archives()
+    ]
 
     def use(archive: tuple[str, str, bytes]) -> None:
         layout, part, content = archive
@@ -259,13 +341,17 @@ def test_archives(count: int, tmp_path: Path) -> None:
         for _ in read_layout(layout, path, part):
             pass
 
-    inputs = st.sampled_from(kinds).flatmap(lambda kind: st.tuples(*map(st.just, kind[:2]), changed(kind[2])))
+    inputs = st.sampled_from(kinds).flatmap(
+        lambda kind: st.tuples(*map(st.just, kind[:2]), changed(kind[2]))
+    )
     try_all("archives", count, inputs, use, 0.02)
 
 
 @thorough(150, 0.5)
 def test_texts(count: int, encoder: Encoder) -> None:
-    words = st.text(max_size=20) | st.sampled_from(["a dog", "\0", "\ufeff", "\u2028", "e" + "\u0301" * 500, "x" * 999])
+    words = st.text(max_size=20) | st.sampled_from(
+        ["a dog", "\0", "\ufeff", "\u2028", "e" + "\u0301" * 500, "x" * 999]
+    )
 
     def use(texts: list[str]) -> None:
         assert np.isfinite(encoder.encode(texts)).all()
@@ -289,7 +375,9 @@ def test_a_line_of_a_gigabyte_is_refused_in_little_memory(tmp_path: Path) -> Non
     assert path.stat().st_size < 2_000_000
     reset_peak_memory()
     before = peak_memory()
-    with pytest.raises(InputError, match=r"line\.txt\.gz:1: a line of more than 1,000,000 characters, the limit"):
+    with pytest.raises(
+        InputError, match=r"line\.txt\.gz:1: a line of more than 1,000,000 characters, the limit"
+    ):
         list(read(path, Sentence))
     assert peak_memory() - before < 50
 

@@ -24,7 +24,8 @@ def slow(count: int, names: set[str]) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("simcse", 3), ("encoding by two processes", 2), ("indexing", 2), *slow(KILLS, {*WORKS})]
+    ("name", "count"),
+    [("simcse", 3), ("encoding by two processes", 2), ("indexing", 2), *slow(KILLS, {*WORKS})],
 )
 def test_killed_work_ends_as_if_undisturbed(name: str, count: int) -> None:
     in_new_process(kills.main, name, SEED, count)

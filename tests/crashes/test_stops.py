@@ -52,7 +52,16 @@ WORDS = {
     "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study"],
     "reproduce": ["reproduce"],
     "datasets": ["datasets", "fetch", "hub:me/data"],
-    "label": ["label", "TEXT", "--encoders", "bert-tiny", "--pairs", "2", "--out", "out/labels.tsv"],
+    "label": [
+        "label",
+        "TEXT",
+        "--encoders",
+        "bert-tiny",
+        "--pairs",
+        "2",
+        "--out",
+        "out/labels.tsv",
+    ],
 }
 
 
@@ -62,7 +71,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder, chance = tmp_path_factory.mktemp("inputs"), random.Random(0)
     few = (BUNDLED_DATA / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
     halves = [line.split() for line in few]
-    lines = [" ".join(chance.choice(halves)[:5] + chance.choice(halves)[5:]) + f" {number}" for number in range(10_000)]
+    lines = [
+        " ".join(chance.choice(halves)[:5] + chance.choice(halves)[5:]) + f" {number}"
+        for number in range(10_000)
+    ]
     for name, content in {
         "few": few,
         "text": lines,
@@ -71,7 +83,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }.items():
         (folder / f"{name}.txt").write_text("\n".join(content) + "\n", "utf-8")
     (folder / "study.toml").write_text(tomli_w.dumps(STUDY))
-    found = {"FEW": "few.txt", "TEXT": "text.txt", "PARTS": "part-*.txt", "STUDY": "study.toml", "INDEX": "out/index"}
+    found = {
+        "FEW": "few.txt",
+        "TEXT": "text.txt",
+        "PARTS": "part-*.txt",
+        "STUDY": "study.toml",
+        "INDEX": "out/index",
+    }
     return {name: str(folder / path) for name, path in found.items()}
 
 
@@ -79,7 +97,11 @@ def serve_data() -> None:
     """Starts a hub in this process, and has what is fetched kept in the folder where the command works."""
     from huggingface_hub import constants
 
-    HUB.add("me/data", {f"{number}.jsonl": '{"sentence": "a"}\n' * 20_000 for number in range(40)}, kind="dataset")
+    HUB.add(
+        "me/data",
+        {f"{number}.jsonl": '{"sentence": "a"}\n' * 20_000 for number in range(40)},
+        kind="dataset",
+    )
     HUB.start()
     constants.HF_HUB_CACHE = str(Path("out", "hub"))
     os.environ["XDG_CACHE_HOME"] = str(Path("out", "cache").absolute())
@@ -87,12 +109,19 @@ def serve_data() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORDS)
-def test_a_command_is_interrupted_at_twenty_moments(name: str, inputs: dict[str, str], tmp_path: Path) -> None:
+def test_a_command_is_interrupted_at_twenty_moments(
+    name: str, inputs: dict[str, str], tmp_path: Path
+) -> None:
     chance, heard = random.Random(f"{name} {SEED}"), []
     words = [inputs.get(word, word) for word in WORDS[name]]
     before = serve_data if name == "datasets" else None
     if name == "search":
-        assert call(["index", "bert-tiny", inputs["FEW"], "--out", inputs["INDEX"]], tmp_path / "made").code == 0
+        assert (
+            call(
+                ["index", "bert-tiny", inputs["FEW"], "--out", inputs["INDEX"]], tmp_path / "made"
+            ).code
+            == 0
+        )
     call(words, tmp_path / "first", before)  # imports what is left to import
     undisturbed = start(words, tmp_path / "undisturbed", before)
     whole = worked(undisturbed, 600)
@@ -107,8 +136,12 @@ def test_a_command_is_interrupted_at_twenty_moments(name: str, inputs: dict[str,
             if number % 4 == 0:
                 goes_on(words, command.folder, expected, before)
     last = max(heard, default=0)
-    print(f"{name}: {len(heard)} of {TIMES} were interrupted in {whole:.1f} s; the last to end took {last:.2f} s")
-    assert len(heard) > TIMES / 4  # a command may take less time than the first, which says how long it takes
+    print(
+        f"{name}: {len(heard)} of {TIMES} were interrupted in {whole:.1f} s; the last to end took {last:.2f} s"
+    )
+    assert (
+        len(heard) > TIMES / 4
+    )  # a command may take less time than the first, which says how long it takes
     assert last < LATEST
 
 
@@ -116,7 +149,10 @@ def test_a_command_is_interrupted_at_twenty_moments(name: str, inputs: dict[str,
 def test_work_of_minutes_ends_soon(name: str, inputs: dict[str, str], tmp_path: Path) -> None:
     words = [inputs.get(word, word) for word in WORDS[name.removesuffix(" in its steps")]]
     text = "text" if name.endswith("steps") else "long"
-    words = [word.replace("text.txt", f"{text}.txt").replace("part-*", text).replace("=60", "=60000") for word in words]
+    words = [
+        word.replace("text.txt", f"{text}.txt").replace("part-*", text).replace("=60", "=60000")
+        for word in words
+    ]
     command = start(words, tmp_path / "work")
     records = tmp_path / "work" / "out" / "run" / "metrics.jsonl"
     while name.endswith("steps") and not (records.exists() and '"train"' in records.read_text()):
@@ -148,7 +184,9 @@ def stop(command: Running) -> float | None:
         assert watch.seconds() < 60, beside(command.folder, "stderr").read_text()
         time.sleep(0.005)
     seconds, outcome = watch.seconds(), command.outcome()
-    ended = beside(command.folder, "ended")  # its time may be a clock tick too early, so the code counts first
+    ended = beside(
+        command.folder, "ended"
+    )  # its time may be a clock tick too early, so the code counts first
     if outcome.code != 130 and ended.exists() and ended.stat().st_mtime < sent:
         return None
     assert outcome.code == 130, outcome

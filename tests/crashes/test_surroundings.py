@@ -20,8 +20,20 @@ import isotune
 from tests.crashes.commands import in_new_process
 from tests.crashes.work import Inputs, make_inputs
 
-SENTENCES = ["a dog eats", "ein Hund frißt", "犬が食べる", "un chien mange 🐕", "a cat plays", "the man is big"] * 3
-HOMELESS = {"HOME": "/proc/nowhere", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "1"}
+SENTENCES = [
+    "a dog eats",
+    "ein Hund frißt",
+    "犬が食べる",
+    "un chien mange 🐕",
+    "a cat plays",
+    "the man is big",
+] * 3
+HOMELESS = {
+    "HOME": "/proc/nowhere",
+    "LC_ALL": "C",
+    "PYTHONIOENCODING": "ascii",
+    "OMP_NUM_THREADS": "1",
+}
 DROPPED = ("HF_HOME", "HF_HUB_OFFLINE", "XDG_CACHE_HOME", "ISOTUNE_DATA", "LANG", "MPLCONFIGDIR")
 
 
@@ -56,11 +68,22 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("others", [[], pytest.param(OTHERS, marks=pytest.mark.slow)])
-def test_without_home_and_utf_8_on_one_core(others: list[list[str]], inputs: Inputs, tmp_path: Path) -> None:
+def test_without_home_and_utf_8_on_one_core(
+    others: list[list[str]], inputs: Inputs, tmp_path: Path
+) -> None:
     (tmp_path / "größe.txt").write_text("\n".join(SENTENCES), "utf-8")
     pairs = [f"{first},{second},{len(first) % 5}" for first, second in pairwise(SENTENCES[:7])]
     (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]), "utf-8")
-    run = ["train", "größe.txt", "--model", inputs.model, "--method", "simcse", "--steps=2", "--eval-every=1"]
+    run = [
+        "train",
+        "größe.txt",
+        "--model",
+        inputs.model,
+        "--method",
+        "simcse",
+        "--steps=2",
+        "--eval-every=1",
+    ]
     run += ["--batch-size=4", "--dev=pairs.csv", "--tasks=pairs.csv", "--out=run"]
     lines = [run, ENCODE, *others]
     code = f"import sys; from isotune.cli import main; sys.exit(max([main(words) for words in {lines}]))"
@@ -107,8 +130,13 @@ def test_without_a_network(network: str, inputs: Inputs, silent: str, tmp_path: 
         ["train", "hub:somebody/some-data", "--model", inputs.model],
         ["datasets", "fetch", "stsb"],
     ]
-    addresses = dict.fromkeys(("HF_ENDPOINT", "http_proxy", "https_proxy"), address) | {"NO_PROXY": "", "no_proxy": ""}
-    outcome = python(tmp_path, "-c", NETWORK.format(lines=lines), HF_HOME=str(tmp_path / "home"), **addresses)
+    addresses = dict.fromkeys(("HF_ENDPOINT", "http_proxy", "https_proxy"), address) | {
+        "NO_PROXY": "",
+        "no_proxy": "",
+    }
+    outcome = python(
+        tmp_path, "-c", NETWORK.format(lines=lines), HF_HOME=str(tmp_path / "home"), **addresses
+    )
     print(outcome.stdout, outcome.stderr)
     assert "Traceback" not in outcome.stderr
     assert sum(line.startswith("error: ") for line in outcome.stderr.splitlines()) == len(lines)

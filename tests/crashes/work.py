@@ -59,13 +59,24 @@ def make_inputs(folder: Path) -> Inputs:
     folder.mkdir()
     make_tiny_model(folder / "model")
     chance = random.Random(0)
-    sentences = [" ".join(chance.choices(WORDS, k=1 + k % 12)) + f" {WORDS[k % 20]}" for k in range(60)]
+    sentences = [
+        " ".join(chance.choices(WORDS, k=1 + k % 12)) + f" {WORDS[k % 20]}" for k in range(60)
+    ]
     pairs = list(zip(sentences, sentences[20:40], strict=False))
     lines = {
         "text.txt": sentences,
-        "pairs.tsv": ["sentence1\tsentence2\tscore", *(f"{a}\t{b}\t{k % 6}" for k, (a, b) in enumerate(pairs))],
-        "labelled.tsv": ["sentence1\tsentence2\tlabel", *(f"{a}\t{b}\t{k % 2}" for k, (a, b) in enumerate(pairs))],
-        "classified.tsv": ["sentence\tlabel", *(f"{sentence}\t{k % 2}" for k, sentence in enumerate(sentences))],
+        "pairs.tsv": [
+            "sentence1\tsentence2\tscore",
+            *(f"{a}\t{b}\t{k % 6}" for k, (a, b) in enumerate(pairs)),
+        ],
+        "labelled.tsv": [
+            "sentence1\tsentence2\tlabel",
+            *(f"{a}\t{b}\t{k % 2}" for k, (a, b) in enumerate(pairs)),
+        ],
+        "classified.tsv": [
+            "sentence\tlabel",
+            *(f"{sentence}\t{k % 2}" for k, sentence in enumerate(sentences)),
+        ],
     }
     for name, content in lines.items():
         (folder / name).write_text("\n".join(content) + "\n")
@@ -73,11 +84,23 @@ def make_inputs(folder: Path) -> Inputs:
 
 
 def training(
-    stages: list[dict[str, Any]], inputs: Inputs, report: bool = False, processes: int = 1, **table: Any
+    stages: list[dict[str, Any]],
+    inputs: Inputs,
+    report: bool = False,
+    processes: int = 1,
+    **table: Any,
 ) -> Work:
     """A run of some stages, made by one process or several."""
-    stages = [{"batch_size": 8, "steps": 6, "eval_every": 2, "learning_rate": 1e-3} | stage for stage in stages]
-    table = {"data": [inputs.text], "model": inputs.model, "dev": inputs.pairs, "tasks": [inputs.pairs]} | table
+    stages = [
+        {"batch_size": 8, "steps": 6, "eval_every": 2, "learning_rate": 1e-3} | stage
+        for stage in stages
+    ]
+    table = {
+        "data": [inputs.text],
+        "model": inputs.model,
+        "dev": inputs.pairs,
+        "tasks": [inputs.pairs],
+    } | table
     table["keep_checkpoints"] = not report  # to compare them
     table = {key: value for key, value in table.items() if value is not None}
 
@@ -109,7 +132,12 @@ def _short_report(folder: Path) -> Path:
 def _become_several(processes: int) -> None:
     """Forks the other processes of the run."""
     port = str(random.SystemRandom().randrange(20_000, 60_000))
-    os.environ |= {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": "0"}
+    os.environ |= {
+        "WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "RANK": "0",
+    }
     for rank in range(1, processes):
         if os.fork() == 0:
             os.environ["RANK"] = str(rank)
@@ -120,21 +148,35 @@ def run_result(run: Path) -> dict[str, object]:
     """The weights, the checkpoint, the records and the scores of a run."""
     result: dict[str, object] = {
         path.relative_to(run).as_posix(): path.read_bytes()
-        for path in (*run.glob("best-*"), *(run / "encoder").rglob("*"), *run.glob("predictions.npz"))
+        for path in (
+            *run.glob("best-*"),
+            *(run / "encoder").rglob("*"),
+            *run.glob("predictions.npz"),
+        )
         if path.is_file() and path.name != "README.md"
     }
     if (run / LAST).exists():
         tensors, progress = load_tensors(run / LAST)
         del progress["metrics_bytes"]  # which differs with the digits of times
-        result["checkpoint"] = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}, progress
+        result["checkpoint"] = (
+            {name: tensor.numpy().tobytes() for name, tensor in tensors.items()},
+            progress,
+        )
     of_kinds = {
-        kind: [{key: value for key, value in record.items() if key not in TIMES} for record in records]
+        kind: [
+            {key: value for key, value in record.items() if key not in TIMES} for record in records
+        ]
         for kind, records in read_records(run / "metrics.jsonl").items()
     }
     evaluation = json.loads((run / "evaluation.json").read_text())
     result |= {f"records of {kind}": records for kind, records in of_kinds.items()}
-    result["scores"] = [evaluation[when]["tasks"] for when in ("before", "after")], evaluation["selected_step"]
-    result["names"] = sorted(path.name for path in run.iterdir() if path.name not in ("lock", "holder"))
+    result["scores"] = (
+        [evaluation[when]["tasks"] for when in ("before", "after")],
+        evaluation["selected_step"],
+    )
+    result["names"] = sorted(
+        path.name for path in run.iterdir() if path.name not in ("lock", "holder")
+    )
     return result
 
 
@@ -154,7 +196,10 @@ def study(inputs: Inputs) -> Work:
 def study_result(folder: Path) -> dict[str, object]:
     """The scores of each run of a study."""
     made = Results.read(folder / "study.json").runs
-    return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
+    return {
+        run.run: {name: value for name, value in run.values.items() if name not in TIMES}
+        for run in made
+    }
 
 
 def encoding(inputs: Inputs) -> Work:
@@ -169,7 +214,9 @@ def encoding(inputs: Inputs) -> Work:
         encode_files(inputs.model, [f"{texts}/*.txt"], folder / "vectors")
 
     def result(folder: Path) -> object:
-        files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")  # a hidden leftover
+        files = (
+            path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part"
+        )  # a hidden leftover
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
     return Work(go_on, result)
@@ -184,14 +231,19 @@ def encoding_by_two(inputs: Inputs) -> Work:
         alone.go_on(folder)
         if other == 0:
             os._exit(0)
-        assert os.waitpid(other, 0)[1] in (0, signal.SIGKILL)  # this process has done what a killed one left
+        assert os.waitpid(other, 0)[1] in (
+            0,
+            signal.SIGKILL,
+        )  # this process has done what a killed one left
 
     return Work(go_on, alone.result)
 
 
 def indexing(inputs: Inputs) -> Work:
     """An index of sixty sentences."""
-    import_module("lancedb")  # once, and not in each forked process; there it starts its threads anew
+    import_module(
+        "lancedb"
+    )  # once, and not in each forked process; there it starts its threads anew
 
     def go_on(folder: Path) -> None:
         index_module.PART, store.FRAGMENTS = 8, 3
@@ -203,23 +255,40 @@ def indexing(inputs: Inputs) -> Work:
 
     def result(folder: Path) -> dict[str, object]:
         index = Index.open(folder / "index", inputs.model)
-        return {hit.id.rpartition(":")[2]: (hit.text, hit.cosine) for hit in index.search("a dog", 500)}
+        return {
+            hit.id.rpartition(":")[2]: (hit.text, hit.cosine) for hit in index.search("a dog", 500)
+        }
 
     return Work(go_on, result)
 
 
 def finetune(inputs: Inputs) -> Work:
     """Fine-tuning on labelled pairs, whose dev data choose the best step and score it."""
-    stage = {"method": "finetune-pair", "classes": ["0", "1"], "dev_data": [inputs.labelled], "dev_share": 0.5}
+    stage = {
+        "method": "finetune-pair",
+        "classes": ["0", "1"],
+        "dev_data": [inputs.labelled],
+        "dev_share": 0.5,
+    }
     return training([stage], inputs, data=[inputs.labelled])
 
 
 def multitask(inputs: Inputs) -> Work:
     """Three tasks in every step."""
-    sources = {"sentiment": inputs.classified, "paraphrase": inputs.labelled, "similarity": inputs.pairs}
-    stage: dict[str, Any] = {"method": "multitask", "sentiment_classes": ["0", "1"], "projection": 16}
+    sources = {
+        "sentiment": inputs.classified,
+        "paraphrase": inputs.labelled,
+        "similarity": inputs.pairs,
+    }
+    stage: dict[str, Any] = {
+        "method": "multitask",
+        "sentiment_classes": ["0", "1"],
+        "projection": 16,
+    }
     for task, source in sources.items():
-        stage |= {f"{task}_{part}": [source] for part in ("data", "dev", "test")} | {f"{task}_batch_size": 4}
+        stage |= {f"{task}_{part}": [source] for part in ("data", "dev", "test")} | {
+            f"{task}_batch_size": 4
+        }
     return training([stage], inputs, data=None)
 
 
@@ -233,7 +302,9 @@ WORKS: Mapping[str, Callable[[Inputs], Work]] = {
     "simcse, whitening": partial(training, [{"method": "simcse"}, {"method": "whitening"}]),
     "mirror, bert-cf": partial(training, FLOW),
     "flow": partial(training, [{"method": "flow"}]),
-    "clsr": lambda inputs: training([{"method": "clsr", "min_score": 3.0}], inputs, data=[inputs.pairs]),
+    "clsr": lambda inputs: training(
+        [{"method": "clsr", "min_score": 3.0}], inputs, data=[inputs.pairs]
+    ),
     "sncse": partial(training, [{"method": "sncse", "parser": "words"}]),
     "mlm, the last step": partial(training, [{"method": "mlm"}], dev="none"),
     "finetune-pair": finetune,

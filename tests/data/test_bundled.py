@@ -27,14 +27,22 @@ def test_the_sample_needs_no_other_data() -> None:
 
 
 def test_only_subsets_that_may_be_passed_on_are_in_it() -> None:
-    assert set(read_scored_pairs("stsb-open", "dev").subsets) == {"images", "headlines", "answers-forums"}
+    assert set(read_scored_pairs("stsb-open", "dev").subsets) == {
+        "images",
+        "headlines",
+        "answers-forums",
+    }
     assert set(read_scored_pairs("stsb-open", "test").subsets) == {"images", "headlines"}
 
 
 def test_every_stack_exchange_sentence_has_its_author_and_address() -> None:
     pairs = (STSB_OPEN / "dev.tsv").read_text().rstrip("\n").split("\n")
-    required = {number for number, pair in enumerate(pairs, 1) if pair.startswith("answers-forums\t")}
-    header, *sources = (STSB_OPEN / "answers-forums-sources.tsv").read_text().rstrip("\n").split("\n")
+    required = {
+        number for number, pair in enumerate(pairs, 1) if pair.startswith("answers-forums\t")
+    }
+    header, *sources = (
+        (STSB_OPEN / "answers-forums-sources.tsv").read_text().rstrip("\n").split("\n")
+    )
     assert header.startswith("dev.tsv line\tauthor 1\tauthor page 1\tsource 1\tauthor 2")
     listed = set()
     for source in sources:
@@ -51,7 +59,12 @@ def test_every_stack_exchange_sentence_has_its_author_and_address() -> None:
 
 def test_the_notices_of_the_release_are_there() -> None:
     notices = (STSB_OPEN / "LICENSE.txt").read_text()
-    for notice in ("European Media Monitor", "PASCAL VOC-2008", "Stack Exchange Inc.", "licenses/by-sa/4.0"):
+    for notice in (
+        "European Media Monitor",
+        "PASCAL VOC-2008",
+        "Stack Exchange Inc.",
+        "licenses/by-sa/4.0",
+    ):
         assert notice in notices
     assert "attribution requirements" in (STSB_OPEN / "answers-forums-LICENSE.txt").read_text()
     assert "Version 2.0, January 2004" in (MODEL_FOLDER / "LICENSE").read_text()

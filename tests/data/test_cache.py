@@ -32,7 +32,10 @@ def test_a_text_is_made_once_and_all_come_in_order(path: Path) -> None:
     texts = ["b", "a", "b", "ü\0\n'", "a"]
     expected = [(text, text.upper()) for text in texts]
     assert list(derived_texts(path, {}, texts, make, 2)) == expected
-    assert make.calls == [["b", "a"], ["ü\0\n'"]]  # the second "b" is known by then, and so is the last "a"
+    assert make.calls == [
+        ["b", "a"],
+        ["ü\0\n'"],
+    ]  # the second "b" is known by then, and so is the last "a"
     assert list(derived_texts(path, {}, iter(["c", *texts]), make, 10)) == [("c", "C"), *expected]
     assert make.calls[2:] == [["c"]]
 
@@ -42,7 +45,9 @@ def test_each_settings_have_their_own_texts(path: Path) -> None:
     for settings in ({"models": ["x", "y"], "beam": 1}, {"models": ["x", "y"], "beam": 2}):
         assert list(derived_texts(path, settings, ["a"], make, 4)) == [("a", "A")]
     assert make.calls == [["a"], ["a"]]
-    assert list(derived_texts(path, {"beam": 1, "models": ("x", "y")}, ["a"], make, 4)) == [("a", "A")]
+    assert list(derived_texts(path, {"beam": 1, "models": ("x", "y")}, ["a"], make, 4)) == [
+        ("a", "A")
+    ]
     assert len(make.calls) == 2
 
 
@@ -89,8 +94,12 @@ def test_a_text_made_by_another_process_meanwhile_stands(path: Path) -> None:
 def test_a_file_with_another_table_of_that_name_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "kind.sqlite"
     with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE texts (key BLOB, derived TEXT CHECK (derived IS NULL), crc32 INTEGER)")
-    with pytest.raises(InputError, match=r"is damaged .*what is written into it can't be read\); remove it"):
+        other.execute(
+            "CREATE TABLE texts (key BLOB, derived TEXT CHECK (derived IS NULL), crc32 INTEGER)"
+        )
+    with pytest.raises(
+        InputError, match=r"is damaged .*what is written into it can't be read\); remove it"
+    ):
         list(derived_texts(path, {}, ["a"], Upper(), 2))
 
 
@@ -100,13 +109,21 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
         list(derived_texts(tmp_path / "file" / "kind.sqlite", {}, ["a"], Upper(), 2))
 
 
-def test_the_cache_is_beside_a_file_and_the_users_for_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_beside_a_file_and_the_users_for_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = tmp_path / "data" / "text.txt"
     data.parent.mkdir()
     data.write_text("a\n")
     assert cache_folder(str(data)) == data.parent / ".isotune"
-    for source in ("stsb:train", "-", "hub:owner/name", "3 rows from Python", str(data.parent / "*.txt")):
+    for source in (
+        "stsb:train",
+        "-",
+        "hub:owner/name",
+        "3 rows from Python",
+        str(data.parent / "*.txt"),
+    ):
         assert cache_folder(source) == tmp_path / "cache" / "isotune"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -18,7 +18,9 @@ from isotune.files import toml_files
 
 def test_every_file_of_the_catalogue_is_read() -> None:
     files = toml_files(resources.files("isotune.data.catalogue")).values()
-    assert {name for file in files for name in tomllib.loads(file.read_text("utf-8"))} == {*DATASETS}
+    assert {name for file in files for name in tomllib.loads(file.read_text("utf-8"))} == {
+        *DATASETS
+    }
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -55,13 +57,21 @@ def test_every_value_is_of_its_kind(name: str) -> None:
 
 
 def test_a_file_has_one_hash() -> None:
-    hashes = {(facts.file, facts.sha256) for dataset in DATASETS.values() for facts in dataset.splits.values()}
+    hashes = {
+        (facts.file, facts.sha256)
+        for dataset in DATASETS.values()
+        for facts in dataset.splits.values()
+    }
     hashes -= {("", "")}
     assert len(hashes) == len(dict(hashes))
 
 
 def test_every_file_of_the_web_has_a_checksum_where_its_content_is_known() -> None:
-    unknown = {"sts14-es:test", "minbert-quora:train", "minbert-quora-test:test"}  # nobody has compared them yet
+    unknown = {
+        "sts14-es:test",
+        "minbert-quora:train",
+        "minbert-quora-test:test",
+    }  # nobody has compared them yet
     missing = {
         f"{name}:{split}"
         for name, dataset in DATASETS.items()

@@ -41,7 +41,9 @@ def toy(monkeypatch: pytest.MonkeyPatch, local_hub: LocalHub) -> LocalHub:
 def _publish(hub: LocalHub, test: int) -> None:
     files = {}
     for split, count in (("validation", 4), ("test", test)):
-        pairs = [{"sentence1": f"{split} {i}", "sentence2": "b", "score": i / 2} for i in range(count)]
+        pairs = [
+            {"sentence1": f"{split} {i}", "sentence2": "b", "score": i / 2} for i in range(count)
+        ]
         files[f"{split}.jsonl"] = "".join(json.dumps(pair) + "\n" for pair in pairs)
     hub.add("me/toy", files, kind="dataset")
 
@@ -52,14 +54,20 @@ def lines(path: Path) -> list[dict[str, str]]:
     return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in rest]
 
 
-@pytest.mark.parametrize("name", [*SEVEN, "sts17-6", pytest.param("stsb-ja", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [*SEVEN, "sts17-6", pytest.param("stsb-ja", marks=pytest.mark.slow)]
+)
 def test_the_splits_are_those_of_the_files(name: str, real_data: Path) -> None:
     assert available(name)
     dataset = DATASETS[name]
     (file,) = {split.file for split in dataset.splits.values()}
     for split, part in dataset.splits.items():
-        there = [r for r in lines(real_data / file) if r["split"] in (part.names_in_file or (split,))]
-        there = [r for r in there if dataset.subset in ("", r["subset"])]  # datasets can share a file
+        there = [
+            r for r in lines(real_data / file) if r["split"] in (part.names_in_file or (split,))
+        ]
+        there = [
+            r for r in there if dataset.subset in ("", r["subset"])
+        ]  # datasets can share a file
         scored = [r for r in there if r["score"]]
         assert (len(there), len(scored)) == (part.rows_in_file, part.gold_count)
 
@@ -79,12 +87,22 @@ def test_the_splits_are_those_of_the_files(name: str, real_data: Path) -> None:
         assert len(list(read(f"{name}:{split}", Sentence))) == 2 * part.rows_in_file
 
 
-LABELLED = [name for name, dataset in DATASETS.items() if set(dataset.row_types) & {LabelledPair, LabelledSentence}]
-IN_FILES = [name for name in LABELLED if any(split.file for split in DATASETS[name].splits.values())]
+LABELLED = [
+    name
+    for name, dataset in DATASETS.items()
+    if set(dataset.row_types) & {LabelledPair, LabelledSentence}
+]
+IN_FILES = [
+    name for name in LABELLED if any(split.file for split in DATASETS[name].splits.values())
+]
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("nli-sample", "sst2") else ()) for name in IN_FILES]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("nli-sample", "sst2") else ())
+        for name in IN_FILES
+    ],
 )
 def test_labelled_splits_are_those_of_the_files(name: str, real_data: Path) -> None:
     dataset = DATASETS[name]
@@ -93,15 +111,26 @@ def test_labelled_splits_are_those_of_the_files(name: str, real_data: Path) -> N
             assert not available(f"{name}:{split}")
             continue
         assert available(f"{name}:{split}")
-        there = [r for r in lines(real_data / part.file) if r["split"] in (part.names_in_file or (split,))]
+        there = [
+            r
+            for r in lines(real_data / part.file)
+            if r["split"] in (part.names_in_file or (split,))
+        ]
         there = [r for r in there if dataset.subset in ("", r["subset"])]
         labels = [r.get("label", r.get("entailment", "")) for r in there]
         assert (len(there), len(list(filter(None, labels)))) == (part.rows_in_file, part.gold_count)
-        texts = [[r[column].strip() or dataset.blank for column in r if column.startswith("sentence")] for r in there]
-        assert [row.sentence for row in read(f"{name}:{split}", Sentence)] == list(filter(None, chain(*texts)))
+        texts = [
+            [r[column].strip() or dataset.blank for column in r if column.startswith("sentence")]
+            for r in there
+        ]
+        assert [row.sentence for row in read(f"{name}:{split}", Sentence)] == list(
+            filter(None, chain(*texts))
+        )
 
         expected = [
-            (*text, dataset.labels.get(label, label)) for text, label in zip(texts, labels, strict=True) if label
+            (*text, dataset.labels.get(label, label))
+            for text, label in zip(texts, labels, strict=True)
+            if label
         ]
         if LabelledPair in dataset.row_types:
             assert list(read(f"{name}:{split}", LabelledPair)) == expected
@@ -128,9 +157,13 @@ def test_test_pairs_of_minbert_have_the_scores_of_stsb(real_data: Path) -> None:
     assert next(tuple(row) for row in read("minbert-sts:test", Sentence)) == (rows[0].sentence1,)
 
 
-def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_a_wrong_file_is_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     splits = {"train": Split("small.txt.gz", hashlib.sha256(b"one\ntwo\n").hexdigest(), 2, 0, 2)}
-    small = {"small": Dataset("small", "nobody", "none", MappingProxyType(splits), row_types=(Sentence,))}
+    small = {
+        "small": Dataset("small", "nobody", "none", MappingProxyType(splits), row_types=(Sentence,))
+    }
     monkeypatch.setattr("isotune.data.datasets.DATASETS", small)
     monkeypatch.setattr("isotune.data.sources.DATASETS", small)
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
@@ -146,9 +179,13 @@ def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pyte
         next(read("small", Sentence))
 
 
-def test_a_dataset_that_is_not_published_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_that_is_not_published_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"a folder with nli/nli_train_union\.tsv\.gz; it is not published"):
+    with pytest.raises(
+        InputError, match=r"a folder with nli/nli_train_union\.tsv\.gz; it is not published"
+    ):
         read("nli-sample:train", Pair)
 
 
@@ -163,7 +200,9 @@ def test_the_hub_is_asked_for_what_this_machine_lacks(toy: LocalHub) -> None:
 
 def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: LocalHub) -> None:
     # The hub has the scored pairs only, which are not all the text of the test split.
-    with pytest.raises(InputError, match=r"4 rows of toy:test, not 6: it is not the published data"):
+    with pytest.raises(
+        InputError, match=r"4 rows of toy:test, not 6: it is not the published data"
+    ):
         list(read("toy:test", Sentence))
     _publish(toy, test=5)
     with pytest.raises(InputError, match="5 rows of toy:test, not 4"):
@@ -172,7 +211,10 @@ def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: LocalHub) 
 
 def test_a_dataset_that_is_nowhere_says_what_to_do(toy: LocalHub) -> None:
     toy.stop()
-    with pytest.raises(InputError, match=r"toy/toy\.tsv\.gz, or be online, or take .*, stsb-open:test.* can't be read"):
+    with pytest.raises(
+        InputError,
+        match=r"toy/toy\.tsv\.gz, or be online, or take .*, stsb-open:test.* can't be read",
+    ):
         read_scored_pairs("toy:test")
 
 
@@ -181,7 +223,9 @@ def test_a_dataset_is_available_if_all_its_files_are(
 ) -> None:
     for name, dataset in DATASETS.items():
         members = [DATASETS[member] for member in dataset.union or (name,)]
-        assert available(name) == all(part.file for member in members for part in member.splits.values())
+        assert available(name) == all(
+            part.file for member in members for part in member.splits.values()
+        )
     for name in SEVEN[:-1]:
         shutil.copytree(real_data / name, tmp_path / name)
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
@@ -200,16 +244,30 @@ def test_a_dataset_is_available_if_all_its_files_are(
     ("source", "row", "message"),
     [
         ("stsb:validation", ScoredPair, "unknown scored split of stsb 'validation'"),
-        ("stsb-open:train", ScoredPair, "unknown scored split of stsb-open 'train'. Known: dev, test"),
+        (
+            "stsb-open:train",
+            ScoredPair,
+            "unknown scored split of stsb-open 'train'. Known: dev, test",
+        ),
         ("stsb", ScoredPair, "write one of stsb:train, stsb:dev, stsb:test"),
         ("sts-unlabelled", ScoredPair, "write one of sts12, sts13, sts14"),
-        ("snli", LabelledPair, "labelled rows of snli are read by the split: write one of snli:train, snli:dev"),
+        (
+            "snli",
+            LabelledPair,
+            "labelled rows of snli are read by the split: write one of snli:train, snli:dev",
+        ),
         ("snli", Pair, "labelled rows of snli are read by the split"),
-        ("snli:tests", LabelledPair, "unknown labelled split of snli 'tests': did you mean 'test'?"),
+        (
+            "snli:tests",
+            LabelledPair,
+            "unknown labelled split of snli 'tests': did you mean 'test'?",
+        ),
         ("stsb:train", LabelledPair, "unknown labelled split of stsb 'train'. Known: none"),
     ],
 )
-def test_rows_with_scores_or_labels_are_of_one_split_that_has_them(source: str, row: type[Row], message: str) -> None:
+def test_rows_with_scores_or_labels_are_of_one_split_that_has_them(
+    source: str, row: type[Row], message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         read([source], row)
     if row is ScoredPair:

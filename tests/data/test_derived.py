@@ -33,12 +33,20 @@ def made(records: Sequence[Mapping[str, object]], row: type[Row], **options: obj
 def test_pairs_of_inference_are_the_entailed_ones_and_triplets_join_hypotheses_in_order() -> None:
     expected = [Pair("p", "e1"), Pair("q", "e"), Pair("p", "e2"), Pair("p", "e3")]
     assert list(read([NLI], Pair)) == expected
-    assert list(read([[LabelledPair("a", "b", "-"), *NLI]], Pair)) == expected  # SNLI's label for no consensus
-    assert list(read([NLI], Triplet)) == [Triplet("p", "e1", "c1"), Triplet("q", "e", "c"), Triplet("p", "e2", "c2")]
+    assert (
+        list(read([[LabelledPair("a", "b", "-"), *NLI]], Pair)) == expected
+    )  # SNLI's label for no consensus
+    assert list(read([NLI], Triplet)) == [
+        Triplet("p", "e1", "c1"),
+        Triplet("q", "e", "c"),
+        Triplet("p", "e2", "c2"),
+    ]
 
 
 hypotheses = st.tuples(
-    st.sampled_from("pq"), st.integers(0, 99).map(str), st.sampled_from(["entailment", "neutral", "contradiction"])
+    st.sampled_from("pq"),
+    st.integers(0, 99).map(str),
+    st.sampled_from(["entailment", "neutral", "contradiction"]),
 )
 
 
@@ -50,7 +58,9 @@ def test_triplets_equal_those_of_a_slow_reference(rows: list[tuple[str, str, str
     expected = Counter(
         Triplet(premise, entailed, contradicted)
         for premise, of_label in by_premise.items()
-        for entailed, contradicted in zip(of_label["entailment"], of_label["contradiction"], strict=False)
+        for entailed, contradicted in zip(
+            of_label["entailment"], of_label["contradiction"], strict=False
+        )
     )
     whole = [LabelledPair(*row) for row in rows]
     if expected:
@@ -69,7 +79,9 @@ def test_a_triplet_does_not_wait_for_the_end() -> None:
 @pytest.mark.parametrize("labels", [("0", "1"), (1, 0), ("x", "y"), (0.25, 1.0)])
 def test_pairs_with_other_labels_need_a_choice(labels: tuple[object, ...]) -> None:
     records = [{"sentence1": "a", "sentence2": str(label), "label": label} for label in labels]
-    with pytest.raises(InputError, match=f"the first has the label '{labels[0]}', .* give min_score"):
+    with pytest.raises(
+        InputError, match=f"the first has the label '{labels[0]}', .* give min_score"
+    ):
         made(records, Pair)
 
 
@@ -90,7 +102,10 @@ def test_pairs_of_scored_ones_have_at_least_the_score() -> None:
     scored = [ScoredPair(str(score), "b", score) for score in (3.9, 4.0, 5.0, -1.0)]
     assert list(read([scored], Pair, min_score=4)) == [Pair("4.0", "b"), Pair("5.0", "b")]
     assert list(read([scored], Pair, min_score=-1)) == list(read([scored], Pair))
-    both = [{"sentence1": "a", "sentence2": score, "score": score, "label": "neutral"} for score in ("1", "2")]
+    both = [
+        {"sentence1": "a", "sentence2": score, "score": score, "label": "neutral"}
+        for score in ("1", "2")
+    ]
     assert made(both, Pair, min_score=2) == [Pair("a", "2")]  # the score decides
 
 
@@ -103,17 +118,34 @@ def test_min_words_counts_the_words_of_each_text() -> None:
     assert list(read([[LabelledPair("a b", "c d", "x")]], LabelledPair, min_words=2)) == [
         LabelledPair("a b", "c d", "x")
     ]
-    assert list(read([[ScoredPair("a b", "c d", 1)]], Pair, min_words=2, min_score=1)) == [Pair("a b", "c d")]
+    assert list(read([[ScoredPair("a b", "c d", 1)]], Pair, min_words=2, min_score=1)) == [
+        Pair("a b", "c d")
+    ]
 
 
 @pytest.mark.parametrize(
     ("items", "row", "options", "message"),
     [
         (NLI[2:5], Pair, {}, "<rows>: no Pair in it with the label entailment"),
-        (NLI[2:5], Triplet, {}, "<rows>: no Triplet in it with an entailed and a contradicted hypothesis"),
-        ([ScoredPair("a", "b", 3.0)], Pair, {"min_score": 3.5, "min_words": 2}, "of at least 3.5 and at least 2 words"),
+        (
+            NLI[2:5],
+            Triplet,
+            {},
+            "<rows>: no Triplet in it with an entailed and a contradicted hypothesis",
+        ),
+        (
+            [ScoredPair("a", "b", 3.0)],
+            Pair,
+            {"min_score": 3.5, "min_words": 2},
+            "of at least 3.5 and at least 2 words",
+        ),
         ([], Sentence, {"min_words": 3}, "<rows>: nothing in it but blank lines or a header"),
-        ([Pair("a", "b")], Pair, {"min_score": 3}, "can't tell which columns hold sentence1, sentence2, score"),
+        (
+            [Pair("a", "b")],
+            Pair,
+            {"min_score": 3},
+            "can't tell which columns hold sentence1, sentence2, score",
+        ),
         (["a"], Pair, {"min_score": 3}, "it has sentences only, and ScoredPair needs"),
         (NLI, Pair, {"min_score": 3}, "<rows>:1: label must be a finite number, not 'entailment'"),
         (["a"], Sentence, {"min_score": 3}, "min_score chooses pairs among scored ones"),

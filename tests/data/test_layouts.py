@@ -27,7 +27,9 @@ from tests.hub.senteval import tarred
         ("sst", "train", {}, "no files train in it"),
     ],
 )
-def test_a_malformed_file_is_named(tmp_path: Path, layout: str, part: str, files: dict[str, str], problem: str) -> None:
+def test_a_malformed_file_is_named(
+    tmp_path: Path, layout: str, part: str, files: dict[str, str], problem: str
+) -> None:
     path = tmp_path / "data.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():

@@ -7,7 +7,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotune.data import LabelledPair, LabelledSentence, Pair, Row, ScoredPairs, Sentence, read, read_scored_pairs
+from isotune.data import (
+    LabelledPair,
+    LabelledSentence,
+    Pair,
+    Row,
+    ScoredPairs,
+    Sentence,
+    read,
+    read_scored_pairs,
+)
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import normalized
 
@@ -25,7 +34,9 @@ def shared(rows: list[Row], row: type[Row], **sets: ScoredPairs) -> dict[str, Sh
 
 @given(st.text())
 def test_normal_text_is_letters_and_digits(text: str) -> None:
-    expected = "".join(character for character in text.casefold() if unicodedata.category(character)[0] in "LN")
+    expected = "".join(
+        character for character in text.casefold() if unicodedata.category(character)[0] in "LN"
+    )
     assert normalized(text) == expected.encode()
 
 
@@ -44,11 +55,17 @@ def test_what_was_seen_is_counted_set_by_set() -> None:
 def test_every_text_of_a_row_is_looked_at_and_nothing_else_and_punctuation_is_no_text() -> None:
     first = pairs(("a", "b"), ("label", "b"))
     assert shared([Pair("a", "b")], Pair, first=first)["first"] == Shared(2, 3, 1, 2, 1)
-    assert shared([LabelledPair("a", "b", "label")], LabelledPair, first=first)["first"] == Shared(2, 3, 1, 2, 1)
-    assert shared([LabelledSentence("a", "label")], LabelledSentence, first=first)["first"] == Shared(1, 3, 0, 2, 0)
+    assert shared([LabelledPair("a", "b", "label")], LabelledPair, first=first)["first"] == Shared(
+        2, 3, 1, 2, 1
+    )
+    assert shared([LabelledSentence("a", "label")], LabelledSentence, first=first)[
+        "first"
+    ] == Shared(1, 3, 0, 2, 0)
     for row, labelled in ((LabelledSentence("a", "label"), 1), (Pair("a", "b"), 0)):
         assert shared([row], type(row), first=pairs(("a", "a")))["first"].rows == labelled
-    assert shared([Sentence("?!")], Sentence, first=pairs(("...", "a")))["first"] == Shared(0, 1, 0, 1, 0)
+    assert shared([Sentence("?!")], Sentence, first=pairs(("...", "a")))["first"] == Shared(
+        0, 1, 0, 1, 0
+    )
 
 
 def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path) -> None:
@@ -64,4 +81,9 @@ def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path) -> None
     assert sum(map(set(rows).__contains__, official)) == 947
     assert shared(list(rows), Pair, stsb=test)["stsb"][:4] == (1840, 2550, 971, 1379)
     # The official training split has some of the test sentences too.
-    assert shared(list(read("stsb:train", Pair)), Pair, stsb=test)["stsb"][:4] == (257, 2550, 62, 1379)
+    assert shared(list(read("stsb:train", Pair)), Pair, stsb=test)["stsb"][:4] == (
+        257,
+        2550,
+        62,
+        1379,
+    )

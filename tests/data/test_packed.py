@@ -22,8 +22,12 @@ def test_sentences_come_back_and_lie_shortest_first(sentences: list[list[int]]) 
     assert unpack(tokens) == sentences
     assert tokens.lengths.tolist() == sorted(map(len, sentences))
     assert [length for length, n in tokens.groups for _ in range(n)] == tokens.lengths.tolist()
-    assert tokens.positions.tolist() == [i for length in tokens.lengths.tolist() for i in range(length)]
-    assert tokens.ids[tokens.offsets].tolist() == [part[0].item() for part in tokens.ids.split(tokens.lengths.tolist())]
+    assert tokens.positions.tolist() == [
+        i for length in tokens.lengths.tolist() for i in range(length)
+    ]
+    assert tokens.ids[tokens.offsets].tolist() == [
+        part[0].item() for part in tokens.ids.split(tokens.lengths.tolist())
+    ]
     assert tokens.segments.bincount().tolist() == tokens.lengths.tolist()
     assert tokens.bounds.tolist() == [*tokens.offsets.tolist(), len(tokens.ids)]
 

@@ -6,17 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, blocks, to_rows
+from isotune.data.rows import (
+    LabelledPair,
+    LabelledSentence,
+    Pair,
+    Row,
+    ScoredPair,
+    Sentence,
+    Triplet,
+    blocks,
+    to_rows,
+)
 from isotune.errors import InputError
 
 
 def rows(
-    records: Sequence[Mapping[str, object]], row: type[Row], columns: Mapping[str, str] | None = None
+    records: Sequence[Mapping[str, object]],
+    row: type[Row],
+    columns: Mapping[str, str] | None = None,
 ) -> list[Row]:
     return list(to_rows("corpus.tsv", enumerate(records, 2), row, columns))
 
 
-def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("isotune.data.rows.BLOCK_CHARACTERS", 10)
     stream = iter([("a", 7), ("b", 7), ("c", 7), ("d" * 8, 7), ("e" * 50, 7), ("f", 7)])
     parts = blocks(stream, 3, lambda item: item)
@@ -35,12 +49,18 @@ def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(mon
         ({"anchor": "a", "positive": "b", "negative": "c"}, Triplet("a", "b", "c")),
         ({"sent0": "a", "sent1": "b", "hard_neg": "c"}, Triplet("a", "b", "c")),
         ({"premise": "a", "hypothesis": "b", "label": 2}, LabelledPair("a", "b", "2")),
-        ({"sentence1": "a", "sentence2": "b", "gold_label": " neutral "}, LabelledPair("a", "b", "neutral")),
+        (
+            {"sentence1": "a", "sentence2": "b", "gold_label": " neutral "},
+            LabelledPair("a", "b", "neutral"),
+        ),
         ({"sentence1": "a", "sentence2": "b", "score": "3.5"}, ScoredPair("a", "b", 3.5)),
         ({"split": "dev", "sentence": "a", "label": "3"}, LabelledSentence("a", "3")),
         ({"sentence_A": "a", "sentence_B": "b", "relatedness_score": 4}, ScoredPair("a", "b", 4.0)),
         ({"question": "a", "answer": "b"}, Pair("a", "b")),
-        ({"sentence1": "a", "sentence2": "b", "label": 0.25, "score": 3.5}, ScoredPair("a", "b", 3.5)),
+        (
+            {"sentence1": "a", "sentence2": "b", "label": 0.25, "score": 3.5},
+            ScoredPair("a", "b", 3.5),
+        ),
         ({"sentence1": "a", "sentence2": "b", "label": 0.25}, ScoredPair("a", "b", 0.25)),
     ],
 )
@@ -62,7 +82,9 @@ def test_a_finite_score_is_kept_exactly(score: float, as_text: bool) -> None:
     assert row.score == score
 
 
-@pytest.mark.parametrize("score", ["", " ", "high", "1,5", "nan", "-inf", math.nan, math.inf, None, True, [1], 10**400])
+@pytest.mark.parametrize(
+    "score", ["", " ", "high", "1,5", "nan", "-inf", math.nan, math.inf, None, True, [1], 10**400]
+)
 def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
     with pytest.raises(InputError, match=r"^corpus\.tsv:2: score must be a finite number, not "):
         rows([{"sentence1": "a", "sentence2": "b", "score": score}], ScoredPair)
@@ -72,16 +94,38 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
     ("record", "row", "message"),
     [
         ({"sentence1": "a", "sentence2": " "}, Pair, "corpus.tsv:2: sentence2 is blank"),
-        ({"sentence1": "a", "sentence2": "b", "label": ""}, LabelledPair, "corpus.tsv:2: label is blank"),
+        (
+            {"sentence1": "a", "sentence2": "b", "label": ""},
+            LabelledPair,
+            "corpus.tsv:2: label is blank",
+        ),
         ({"sentence": 3}, Sentence, "corpus.tsv:2: sentence must be text, not 3"),
-        ({"sentence1": "a", "sentence2": "b", "label": 0.5}, LabelledPair, "label must be text, not 0.5"),
+        (
+            {"sentence1": "a", "sentence2": "b", "label": 0.5},
+            LabelledPair,
+            "label must be text, not 0.5",
+        ),
         ({"sentence": "a \ud83d b"}, Sentence, "corpus.tsv:2: sentence has half a surrogate pair"),
-        ({"sentence": "a"}, Triplet, "it has sentences only, and Triplet needs anchor, positive, negative"),
-        ({"a": "x", "score": 1}, ScoredPair, "which columns hold sentence1, sentence2, score: it has 'a', 'score'"),
-        ({"sentence1": "a", "sentence2": "b", "label": "1"}, LabelledSentence, "which columns hold sentence, label"),
+        (
+            {"sentence": "a"},
+            Triplet,
+            "it has sentences only, and Triplet needs anchor, positive, negative",
+        ),
+        (
+            {"a": "x", "score": 1},
+            ScoredPair,
+            "which columns hold sentence1, sentence2, score: it has 'a', 'score'",
+        ),
+        (
+            {"sentence1": "a", "sentence2": "b", "label": "1"},
+            LabelledSentence,
+            "which columns hold sentence, label",
+        ),
     ],
 )
-def test_an_unusable_record_is_refused(record: dict[str, object], row: type[Row], message: str) -> None:
+def test_an_unusable_record_is_refused(
+    record: dict[str, object], row: type[Row], message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         rows([record], row)
 
@@ -90,13 +134,17 @@ def test_wrong_columns_are_refused() -> None:
     record = {"review": "a", "stars": "5"}
     with pytest.raises(InputError, match=r"no column 'reviews'; it has 'review', 'stars'"):
         rows([record], Sentence, {"sentence": "reviews"})
-    with pytest.raises(InputError, match=r"unknown field of Sentence 'sentense': did you mean 'sentence'\?"):
+    with pytest.raises(
+        InputError, match=r"unknown field of Sentence 'sentense': did you mean 'sentence'\?"
+    ):
         rows([record], Sentence, {"sentense": "review"})
 
 
 def test_a_column_that_a_later_record_lacks_is_named_with_its_line() -> None:
     records = [{"sentence1": "a", "sentence2": "b"}, {"sentence1": "c", "sentence_2": "d"}]
-    with pytest.raises(InputError, match=r"^corpus.tsv:3: no 'sentence2'; it has 'sentence1', 'sentence_2'$"):
+    with pytest.raises(
+        InputError, match=r"^corpus.tsv:3: no 'sentence2'; it has 'sentence1', 'sentence_2'$"
+    ):
         rows(records, Pair)
 
 

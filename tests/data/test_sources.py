@@ -19,7 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotune.data.records import LONGEST_LINE
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
+from isotune.data.rows import (
+    LabelledPair,
+    LabelledSentence,
+    Pair,
+    Row,
+    ScoredPair,
+    Sentence,
+    Triplet,
+)
 from isotune.data.sources import checked_rows, read, read_scored_pairs
 from isotune.errors import InputError
 
@@ -54,10 +62,14 @@ TABLES: dict[str, Callable[[Table], bytes]] = {
 FORMATS = {"txt": lambda rows: "".join(f"{row['sentence']}\n" for row in rows).encode(), **TABLES}
 
 # Anything but what ends a line or a field; U+2028, U+0085 and quotes are text.
-sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0")).filter(str.strip)
+sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0")).filter(
+    str.strip
+)
 
 
-def refused(source: object, row: type[Row] = Sentence, columns: dict[str, str] | None = None) -> str:
+def refused(
+    source: object, row: type[Row] = Sentence, columns: dict[str, str] | None = None
+) -> str:
     with pytest.raises(InputError) as error:
         list(read([source], row, columns))  # type: ignore[list-item]
     return str(error.value)
@@ -76,18 +88,24 @@ def test_what_is_written_is_read(
         path = path.with_name(path.name + ".gz")
         content = gzip.compress(content, 1)
     path.write_bytes(content)
-    assert [row.sentence for row in read([path], Sentence)] == [sentence.strip() for sentence in written]
+    assert [row.sentence for row in read([path], Sentence)] == [
+        sentence.strip() for sentence in written
+    ]
 
 
 @pytest.mark.parametrize("suffix", TABLES)
 def test_every_kind_of_row_is_read(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{suffix}"
-    path.write_bytes(TABLES[suffix]([{"id": "7", "anchor": 'a "b"', "positive": "c, d", "negative": "e"}]))
+    path.write_bytes(
+        TABLES[suffix]([{"id": "7", "anchor": 'a "b"', "positive": "c, d", "negative": "e"}])
+    )
     assert list(read(path, Triplet)) == [Triplet('a "b"', "c, d", "e")]
     assert list(read(path, Pair)) == [Pair('a "b"', "c, d")]
     assert list(read(path, Sentence)) == [Sentence('a "b"'), Sentence("c, d"), Sentence("e")]
     assert list(read(path, Sentence, {"sentence": "negative"})) == [Sentence("e")]
-    path.write_bytes(TABLES[suffix]([{"sentence1": "a", "sentence2": "b", "score": "2.5", "label": "x"}]))
+    path.write_bytes(
+        TABLES[suffix]([{"sentence1": "a", "sentence2": "b", "score": "2.5", "label": "x"}])
+    )
     assert list(read(path, ScoredPair)) == [ScoredPair("a", "b", 2.5)]
     assert list(read(path, LabelledPair)) == [LabelledPair("a", "b", "x")]
 
@@ -95,7 +113,11 @@ def test_every_kind_of_row_is_read(suffix: str, tmp_path: Path) -> None:
 def test_line_ends_blank_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone \r\n\r\n  \n two\xe2\x80\xa8three\nfour")
-    assert list(read(path, Sentence)) == [Sentence("one"), Sentence("two\u2028three"), Sentence("four")]
+    assert list(read(path, Sentence)) == [
+        Sentence("one"),
+        Sentence("two\u2028three"),
+        Sentence("four"),
+    ]
     path = tmp_path / "a.csv"
     path.write_bytes(b'\xef\xbb\xbfid,sentence\r\n1,"one\r\ntwo"\r\n\r\n2,three\r\n')
     assert list(read(path, Sentence)) == [Sentence("one\r\ntwo"), Sentence("three")]
@@ -104,11 +126,16 @@ def test_line_ends_blank_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
 def test_quotes_in_a_tsv_are_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A warning comes only where a program has certainly put them around fields."""
     path = tmp_path / "a.tsv"
-    for rows in ([Pair('"What?" he', 'said "no'), Pair('"', '"')], [Pair('"Stop!"', 'say "no"'), Pair('"no"', "b")]):
+    for rows in (
+        [Pair('"What?" he', 'said "no'), Pair('"', '"')],
+        [Pair('"Stop!"', 'say "no"'), Pair('"no"', "b")],
+    ):
         path.write_text("\n".join(map("\t".join, [Pair._fields, *rows])) + "\n")
         assert list(read(path, Pair)) == rows
     assert not caplog.records
-    pd.DataFrame([('He said "stop"', "b")], columns=Pair._fields).to_csv(path, sep="\t", index=False)
+    pd.DataFrame([('He said "stop"', "b")], columns=Pair._fields).to_csv(
+        path, sep="\t", index=False
+    )
     list(read(path, Pair))
     assert "the quotes around fields are read as text in a .tsv" in caplog.text
 
@@ -130,17 +157,26 @@ def test_standard_input_is_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\ntwo\xff\n")))
     rows = read(["-"], Sentence)
     assert next(rows) == Sentence("one")
-    with pytest.raises(InputError, match=r"^<stdin>:3: byte 4 of the line, 0xff, is not UTF-8; latin-1 becomes"):
+    with pytest.raises(
+        InputError, match=r"^<stdin>:3: byte 4 of the line, 0xff, is not UTF-8; latin-1 becomes"
+    ):
         next(rows)
 
 
 def test_python_objects_are_rows() -> None:
-    assert list(read([["a", " b "], ("c",)], Sentence)) == [Sentence("a"), Sentence("b"), Sentence("c")]
+    assert list(read([["a", " b "], ("c",)], Sentence)) == [
+        Sentence("a"),
+        Sentence("b"),
+        Sentence("c"),
+    ]
     assert list(read([iter([Pair("a", "b")])], Sentence)) == [Sentence("a"), Sentence("b")]
     assert list(read([[("a", "b", 1)]], ScoredPair)) == [ScoredPair("a", "b", 1.0)]
     assert list(read([[Triplet("a", "b", "c")]], Pair)) == [Pair("a", "b")]
     labelled = [{"text": "a", "label": np.int64(1)}, {"text": "b", "label": "x"}]
-    assert list(read([labelled], LabelledSentence)) == [LabelledSentence("a", "1"), LabelledSentence("b", "x")]
+    assert list(read([labelled], LabelledSentence)) == [
+        LabelledSentence("a", "1"),
+        LabelledSentence("b", "x"),
+    ]
 
 
 @pytest.mark.parametrize("rows", ["notes.txt", b"a", Path("notes.txt"), {"text": ["a"]}, 3])
@@ -173,11 +209,17 @@ def test_tables_and_dicts_are_rows(table: Any) -> None:
 @pytest.mark.parametrize(
     "column",
     [
-        *(pd.Series(["a", "b"]), np.array(["a", "b"]), datasets.Dataset.from_dict({"t": ["a", "b"]})["t"]),
+        *(
+            pd.Series(["a", "b"]),
+            np.array(["a", "b"]),
+            datasets.Dataset.from_dict({"t": ["a", "b"]})["t"],
+        ),
         *(pd.DataFrame({"text": ["a", missing, "b"]}) for missing in (None, float("nan"), pd.NA)),
     ],
 )
-def test_a_column_is_a_list_of_sentences_and_missing_texts_are_left_out_as_in_a_file(column: Any) -> None:
+def test_a_column_is_a_list_of_sentences_and_missing_texts_are_left_out_as_in_a_file(
+    column: Any,
+) -> None:
     assert list(read([column], Sentence)) == [Sentence("a"), Sentence("b")]
 
 
@@ -193,7 +235,9 @@ def test_a_column_of_several_kinds_is_refused() -> None:
 
 @pytest.mark.parametrize("sentence", ["a lamp", "Is it on?", "How [do] I reset it? " * 30])
 def test_who_gives_sentences_as_sources_is_told_how_to_give_them(sentence: str) -> None:
-    with pytest.raises(InputError, match=r"sentences are no sources: in Python they are given as rows=\[...\]"):
+    with pytest.raises(
+        InputError, match=r"sentences are no sources: in Python they are given as rows=\[...\]"
+    ):
         read([sentence], Sentence)
 
 
@@ -201,8 +245,16 @@ def test_who_gives_sentences_as_sources_is_told_how_to_give_them(sentence: str) 
     ("items", "row", "message"),
     [
         ([3], Sentence, "<rows>:1: a string, a dict or Sentence(sentence) is needed, not 3"),
-        (["a", ("b", "c")], Sentence, "<rows>:2: a string, a dict or Sentence(sentence) is needed, not ('b', 'c')"),
-        ([("a", "b"), ("a", "b", "c")], Pair, "<rows>:2: a string, a dict or Pair(sentence1, sentence2) is needed"),
+        (
+            ["a", ("b", "c")],
+            Sentence,
+            "<rows>:2: a string, a dict or Sentence(sentence) is needed, not ('b', 'c')",
+        ),
+        (
+            [("a", "b"), ("a", "b", "c")],
+            Pair,
+            "<rows>:2: a string, a dict or Pair(sentence1, sentence2) is needed",
+        ),
     ],
 )
 def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], message: str) -> None:
@@ -227,19 +279,35 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
             "one".encode("utf-16"),
             "a.txt:1: a NUL byte: binary, or UTF-16; that becomes UTF-8 by iconv -f ut",
         ),
-        ("a.txt", b"one\n" + b"a" * (LONGEST_LINE + 1), "a.txt:2: a line of more than 1,000,000 characters"),
+        (
+            "a.txt",
+            b"one\n" + b"a" * (LONGEST_LINE + 1),
+            "a.txt:2: a line of more than 1,000,000 characters",
+        ),
         ("a.tsv", b"sentence\tid\na\t1\nb\n", "a.tsv:3: 1 fields, but the first line names 2"),
         ("a.csv", b"sentence,id\na,b,c\n", "a.csv:2: 3 fields, but the first line names 2"),
         ("a.csv", b'id,sentence\n1,"a\nb"\n2\n', "a.csv:4: 1 fields, but the first line names 2"),
         ("a.csv", b'sentence\n"open\nb\n', "a.csv:3: not valid CSV (unexpected end of data)"),
-        ("a.csv", b'sentence\n"open' + b"a\n" * 600_000, "not valid CSV (field larger than field limit"),
+        (
+            "a.csv",
+            b'sentence\n"open' + b"a\n" * 600_000,
+            "not valid CSV (field larger than field limit",
+        ),
         ("a.tsv", b"a\ta\nb\tc\n", "a.tsv:1: two columns have the same name"),
-        ("a.jsonl", b'{"sentence": "a"}\n{"sentence"', "a.jsonl:2: not valid JSON (Expecting ':' delimiter)"),
+        (
+            "a.jsonl",
+            b'{"sentence": "a"}\n{"sentence"',
+            "a.jsonl:2: not valid JSON (Expecting ':' delimiter)",
+        ),
         ("a.jsonl", b'["a"]\n', 'a.jsonl:1: a JSON object is needed, not ["a"]'),
         ("a.jsonl", b"[" * 900_000, "a.jsonl:1: not valid JSON ("),
         ("a.jsonl", b'{"sentence": ' + b"9" * 5000 + b"}", "a.jsonl:1: not valid JSON ("),
         ("a.txt.gz", b"no gzip", "a.txt.gz: not a whole gzip file (Not a gzipped file"),
-        ("a.txt.gz", gzip.compress(b"one\n" * 99, mtime=0)[:-9], "a.txt.gz: not a whole gzip file (Compressed file"),
+        (
+            "a.txt.gz",
+            gzip.compress(b"one\n" * 99, mtime=0)[:-9],
+            "a.txt.gz: not a whole gzip file (Compressed file",
+        ),
         (
             "a.doc",
             b"one\n",
@@ -250,7 +318,9 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
         ("a.pdf", b"", "a document becomes text by pdftotext "),
     ],
 )
-def test_a_bad_file_is_refused_in_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_refused_in_one_line(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(content)
     assert message in refused(tmp_path / name)
 
@@ -259,20 +329,27 @@ def test_a_bad_file_is_refused_in_one_line(name: str, content: bytes, message: s
     ("source", "message"),
     [
         ("stsbb", "unknown file or dataset 'stsbb': did you mean 'stsb' or 'stsb-"),
-        ("stsb:trian", "unknown split of stsb 'trian': did you mean 'train'? Known: dev, test, train"),
+        (
+            "stsb:trian",
+            "unknown split of stsb 'trian': did you mean 'train'? Known: dev, test, train",
+        ),
         ("nowhere/a.txt", "nowhere/a.txt: no such file"),
         ("a" * 300 + ".txt", "aaa: no such file"),
         ("nowhere/*.txt", "nowhere/*.txt: no file matches this pattern"),
         (Path("stsb"), "stsb: no such file"),
     ],
 )
-def test_a_source_that_is_not_there_fails_before_anything_is_read(source: str | Path, message: str) -> None:
+def test_a_source_that_is_not_there_fails_before_anything_is_read(
+    source: str | Path, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         read([["a sentence"], source], Sentence)
 
 
 def test_a_folder_and_no_sources_are_refused(tmp_path: Path) -> None:
-    assert f"a folder; name its files with a pattern, such as '{tmp_path}/*.txt'" in refused(tmp_path)
+    assert f"a folder; name its files with a pattern, such as '{tmp_path}/*.txt'" in refused(
+        tmp_path
+    )
     with pytest.raises(InputError, match="no data"):
         read([], Sentence)
 
@@ -291,7 +368,9 @@ def test_memory_does_not_grow_with_the_file(name: str, tmp_path: Path) -> None:
         random = Random(0)  # not to be compressed away
         table = [{"sentence": f"{random.getrandbits(4000):x}"} for _ in range(count)]
         content = FORMATS[name.split(".")[1]](table)
-        (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
+        (tmp_path / name).write_bytes(
+            gzip.compress(content, 1) if name.endswith(".gz") else content
+        )
         del table, content
         tracemalloc.start()
         assert sum(1 for _ in read(tmp_path / name, Sentence)) == count
@@ -307,17 +386,26 @@ def test_scored_pairs_of_a_file_with_and_without_subsets(tmp_path: Path) -> None
     path = tmp_path / "dev.tsv"
     path.write_text("subset\tpremise\thypothesis\tscore\nx\ta\tb\t1\ny\tc\td\t5\n")
     pairs = read_scored_pairs(path)
-    assert (pairs.name, pairs.split, pairs.sentence1, pairs.sentence2) == (str(path), "", ["a", "c"], ["b", "d"])
+    assert (pairs.name, pairs.split, pairs.sentence1, pairs.sentence2) == (
+        str(path),
+        "",
+        ["a", "c"],
+        ["b", "d"],
+    )
     assert pairs.scores.dtype == np.float64
     assert (pairs.scores.tolist(), pairs.subsets) == ([1, 5], ["x", "y"])
     path.write_text("a\tb\tgold\none\ttwo\t1\nthree\tfour\t2\n")
-    pairs = read_scored_pairs(str(path), columns={"sentence1": "a", "sentence2": "b", "score": "gold"})
+    pairs = read_scored_pairs(
+        str(path), columns={"sentence1": "a", "sentence2": "b", "score": "gold"}
+    )
     assert pairs.subsets == [str(path), str(path)]
 
 
 @pytest.mark.parametrize("scores", [["1"], ["2", "2.0", "2"]])
 def test_scores_without_variance_are_refused(scores: list[str], tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
-    path.write_bytes(write_tsv([{"sentence1": "a", "sentence2": "b", "score": score} for score in scores]))
+    path.write_bytes(
+        write_tsv([{"sentence1": "a", "sentence2": "b", "score": score} for score in scores])
+    )
     with pytest.raises(InputError, match="no variance, so that a correlation is undefined"):
         read_scored_pairs(path)

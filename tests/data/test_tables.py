@@ -19,9 +19,14 @@ from isotune.errors import InputError
 NAN = float("nan")
 
 
-def column(values: Sequence[object], cut: int = 1, cells: bool = False, known: pa.DataType | None = None) -> Any:
+def column(
+    values: Sequence[object], cut: int = 1, cells: bool = False, known: pa.DataType | None = None
+) -> Any:
     """The type and the values of a column that is read in blocks; or the message of the refusal."""
-    records = [(f"f:{number}", (Cells if cells else dict)(x=value)) for number, value in enumerate(values, 1)]
+    records = [
+        (f"f:{number}", (Cells if cells else dict)(x=value))
+        for number, value in enumerate(values, 1)
+    ]
     schema = pa.schema([("x", known or pa.null())])
     try:
         with patch("isotune.data.tables.ROWS", cut), typed(records, schema) as (schema, tables):
@@ -55,7 +60,9 @@ def test_every_value_is_kept(values: list[object], type_: pa.DataType) -> None:
         )),
     ],
 )  # fmt: skip
-def test_cells_are_numbers_if_nothing_is_lost(cells: list[str], type_: pa.DataType, kept: list[object]) -> None:
+def test_cells_are_numbers_if_nothing_is_lost(
+    cells: list[str], type_: pa.DataType, kept: list[object]
+) -> None:
     assert column(cells, cells=True) == column(cells, len(cells), cells=True) == (type_, kept)
     assert column(cells, cells=True, known=pa.string()) == (pa.string(), cells)
 
@@ -90,12 +97,18 @@ def test_nan_is_null_and_told(caplog: pytest.LogCaptureFixture) -> None:
     assert column([1, NAN, math.inf]) == (pa.float64(), [1, None, math.inf])
     assert column([{"a": [NAN]}])[1] == [{"a": [None]}]
     assert column([[0.5, NAN]])[1] == [[0.5, None]]
-    assert [record.getMessage()[:17] for record in caplog.records] == ["f:2: column 'x': ", *["f:1: column 'x': "] * 2]
+    assert [record.getMessage()[:17] for record in caplog.records] == [
+        "f:2: column 'x': ",
+        *["f:1: column 'x': "] * 2,
+    ]
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.integers() | st.floats(allow_nan=False) | st.none() | st.booleans() | st.text(max_size=3)), st.data()
+    st.lists(
+        st.integers() | st.floats(allow_nan=False) | st.none() | st.booleans() | st.text(max_size=3)
+    ),
+    st.data(),
 )
 def test_any_values_are_kept_or_refused(values: list[object], data: st.DataObject) -> None:
     found = column(values, data.draw(st.integers(0, len(values))))

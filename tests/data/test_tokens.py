@@ -29,7 +29,13 @@ def test_rows_come_back_as_packed_batches(tmp_path: Path) -> None:
     assert unpack(first) == letters(["eeeeeee", "a"])
     assert unpack(second) == letters(["f", "bb"])
     assert len(store) == 4
-    assert astuple(store.fingerprint)[:5] == (4, 8, 6, 16, 1)  # rows, sentences, distinct, tokens, cut
+    assert astuple(store.fingerprint)[:5] == (
+        4,
+        8,
+        6,
+        16,
+        1,
+    )  # rows, sentences, distinct, tokens, cut
     assert list(tmp_path.iterdir()) == []  # the ids are in a file without a name
 
 
@@ -42,7 +48,9 @@ def test_rows_come_back_as_packed_batches(tmp_path: Path) -> None:
         ([Pair("a", "b")], False),
     ],
 )
-def test_a_corpus_of_equal_tokens_is_known(rows: list[Pair], constant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_of_equal_tokens_is_known(
+    rows: list[Pair], constant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("isotune.data.tokens.CHUNK_IDS", 8)
     assert TokenStore.build(rows, Pair, tokenize, 5).is_constant() == constant
 
@@ -54,7 +62,10 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = TokenStore.build(rows, Sentence, tokenize, 5)
     assert parts.fingerprint == whole.fingerprint
     assert unpack(parts.pack(np.arange(25))[0]) == unpack(whole.pack(np.arange(25))[0])
-    assert TokenStore.build(rows[::-1], Sentence, tokenize, 5).fingerprint.sha256 != whole.fingerprint.sha256
+    assert (
+        TokenStore.build(rows[::-1], Sentence, tokenize, 5).fingerprint.sha256
+        != whole.fingerprint.sha256
+    )
 
 
 def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
@@ -64,7 +75,9 @@ def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
         assert len(epoch) == len(set(epoch.tolist())) == 20
         assert set(epoch.tolist()) <= set(range(23))
     assert not np.array_equal(epochs[0], epochs[1])
-    assert set().union(*(epoch.tolist() for epoch in epochs)) == set(range(23))  # no row always sits out
+    assert set().union(*(epoch.tolist() for epoch in epochs)) == set(
+        range(23)
+    )  # no row always sits out
     for rows in range(5, 25):
         whole = BatchOrder(rows, batch_size=5, seed=3, whole_epochs=True)
         batches = [whole[k] for k in range(whole.steps_per_epoch)]
@@ -95,15 +108,24 @@ def test_labels_are_numbered_in_the_order_of_the_classes_and_scores_kept() -> No
 
 def test_texts_are_kept_if_asked_for() -> None:
     rows = [Pair("ä", "bb"), Pair("ccc", "d"), Pair("", "日本")]
-    store = TokenStore.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5, keep_text=True)
+    store = TokenStore.build(
+        rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5, keep_text=True
+    )
     assert store.sentences(np.array([2, 0])) == (["", "ä"], ["日本", "bb"])
-    assert TokenStore.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5).sentences(np.array([0])) == ()
+    assert (
+        TokenStore.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5).sentences(
+            np.array([0])
+        )
+        == ()
+    )
 
 
 def test_two_texts_as_one_sequence_have_types() -> None:
     def joined(columns: Sequence[list[str]]) -> Tokenized:
         first, second = map(letters, columns)
-        return Tokenized([[a + b for a, b in zip(first, second, strict=True)]], [len(a) for a in first])
+        return Tokenized(
+            [[a + b for a, b in zip(first, second, strict=True)]], [len(a) for a in first]
+        )
 
     rows = [Pair("abc", "de"), Pair("f", "g")]
     store = TokenStore.build(rows, Pair, joined, 5)

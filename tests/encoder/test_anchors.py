@@ -37,27 +37,40 @@ def test_an_unchanged_copy_is_silent(precision: Any, saved: Path) -> None:
     assert Encoder.load(saved, pooling="cls").changed(vectors=True) is None
 
 
-def test_other_tokens_are_named_when_the_encoder_is_loaded(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_tokens_are_named_when_the_encoder_is_loaded(
+    saved: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     ids = json.loads((saved / ANCHORS).read_text())["ids"]
     edit(saved, ids=[[*ids[0], 7], *ids[1:]])
     Encoder.load(saved)
-    assert "its tokenizer makes other tokens of 'A dog runs.'; it was saved with tokenizers" in caplog.text
+    assert (
+        "its tokenizer makes other tokens of 'A dog runs.'; it was saved with tokenizers"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize(("scale", "right"), [(1.0005, True), (1.01, False)])
 def test_other_vectors_are_named_by_doctor_and_after_another_release(
-    scale: float, right: bool, saved: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    scale: float,
+    right: bool,
+    saved: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     edit(saved, scale=scale)
     assert main(["doctor", str(saved)]) == (0 if right else 1)
-    assert ("saved encoder         WRONG: its vectors are off by 0.01" in capsys.readouterr().out) is not right
+    assert (
+        "saved encoder         WRONG: its vectors are off by 0.01" in capsys.readouterr().out
+    ) is not right
     assert "saved with" not in caplog.text
     edit(saved, versions={"torch": "1.0"})
     Encoder.load(saved)
     assert ("it was saved with torch 1.0" in caplog.text) is not right
 
 
-def test_vectors_of_another_width_are_named(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_of_another_width_are_named(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     vectors = json.loads((saved / ANCHORS).read_text())["vectors"]
     edit(saved, vectors=[vector[:-1] for vector in vectors])
     assert main(["doctor", str(saved)]) == 1

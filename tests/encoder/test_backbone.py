@@ -15,14 +15,28 @@ from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle
 from tests.conftest import seeded
 
 WORDS: dict[str, Any] = {"vocab_size": 50, "max_position_embeddings": 48}
-SMALL = WORDS | {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
-SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+SMALL = WORDS | {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+SPECIAL = {
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+}
 ARCHITECTURES: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
     "bert": (transformers.BertModel, SMALL),
     "roberta": (transformers.RobertaModel, SMALL),
     "xlm-roberta": (transformers.XLMRobertaModel, SMALL),
     "camembert": (transformers.CamembertModel, SMALL),
-    "distilbert": (transformers.DistilBertModel, {**WORDS, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48}),
+    "distilbert": (
+        transformers.DistilBertModel,
+        {**WORDS, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48},
+    ),
     "albert": (transformers.AlbertModel, {**SMALL, "embedding_size": 16}),
     "electra": (transformers.ElectraModel, {**SMALL, "embedding_size": 16}),
     "ernie": (transformers.ErnieModel, SMALL),
@@ -38,7 +52,12 @@ ARCHITECTURES: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
     "deberta": (transformers.DebertaModel, SMALL),
     "deberta-v2": (
         transformers.DebertaV2Model,
-        {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": True},
+        {
+            **SMALL,
+            "relative_attention": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "position_biased_input": True,
+        },
     ),
 }
 
@@ -58,9 +77,13 @@ def batch() -> tuple[Packed, torch.Tensor, torch.Tensor]:
     """Ten sentences of 3 to 20 tokens: packed, and padded with a mask."""
     generator = torch.Generator().manual_seed(3)
     lengths = torch.randint(3, 21, (10,), generator=generator).tolist()
-    sentences = [torch.randint(5, 50, (length,), generator=generator).tolist() for length in lengths]
+    sentences = [
+        torch.randint(5, 50, (length,), generator=generator).tolist() for length in lengths
+    ]
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    ids = torch.ones(mask.shape, dtype=torch.long)  # 1 is the padding of RoBERTa and its kin; the mask hides it
+    ids = torch.ones(
+        mask.shape, dtype=torch.long
+    )  # 1 is the padding of RoBERTa and its kin; the mask hides it
     ids[mask] = torch.tensor([token for sentence in sentences for token in sentence])
     return pack(sentences), ids, mask
 
@@ -71,13 +94,17 @@ def in_order(tokens: Packed, state: torch.Tensor) -> list[torch.Tensor]:
     return [parts[i] for i in tokens.order.argsort().tolist()]
 
 
-def last(backbone: Backbone, tokens: Packed, augmentation: Augmentation | None = None) -> torch.Tensor:
+def last(
+    backbone: Backbone, tokens: Packed, augmentation: Augmentation | None = None
+) -> torch.Tensor:
     """The last hidden state [T, d]."""
     (state,) = backbone(tokens, augmentation).values()
     return state
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script`:DeprecationWarning"
+)  # inside transformers' DeBERTa
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @torch.no_grad()
 def test_no_block_above_the_highest_layer_is_run(name: str) -> None:
@@ -85,7 +112,9 @@ def test_no_block_above_the_highest_layer_is_run(name: str) -> None:
     backbone = Backbone(make(name)).eval()
     states = backbone(tokens, layers=range(backbone.layers + 1))
     runs = []
-    feed_forward = max((module for module in backbone.modules() if isinstance(module, torch.nn.Linear)), key=width)
+    feed_forward = max(
+        (module for module in backbone.modules() if isinstance(module, torch.nn.Linear)), key=width
+    )
     for module in backbone.modules():
         if isinstance(module, torch.nn.Linear) and width(module) == width(feed_forward):
             module.register_forward_hook(lambda *_: runs.append(1))
@@ -98,20 +127,26 @@ def test_no_block_above_the_highest_layer_is_run(name: str) -> None:
             assert reached.keys() == set(layers)
             assert all(torch.equal(state, states[layer]) for layer, state in reached.items())
         assert len(runs) == 2 * whole * highest // backbone.layers
-    assert torch.equal(last(backbone, tokens), states[backbone.layers])  # a pass that ended early leaves nothing behind
+    assert torch.equal(
+        last(backbone, tokens), states[backbone.layers]
+    )  # a pass that ended early leaves nothing behind
 
 
 def width(linear: torch.nn.Linear) -> int:
     return linear.out_features
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script`:DeprecationWarning"
+)  # inside transformers' DeBERTa
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     tokens, ids, mask = batch()
     reference, model = make(name), make(name)
     # The reference makes its own positions, so that isotune's are tested too.
-    expected = reference(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
+    expected = reference(
+        input_ids=ids, attention_mask=mask.long(), output_hidden_states=True
+    ).hidden_states
     backbone = Backbone(model)
     states = [*backbone(tokens, layers=range(backbone.layers + 1)).values()]
 
@@ -135,7 +170,9 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     # One scale for all: some gradients are 0 but for rounding, such as those of the keys' biases.
     largest = max(float(wanted.abs().max()) for wanted, _ in gradients.values())
     for key, (wanted, actual) in gradients.items():
-        torch.testing.assert_close(actual, wanted, atol=1e-6 * largest, rtol=1e-4, msg=lambda m, at=key: f"{at}: {m}")
+        torch.testing.assert_close(
+            actual, wanted, atol=1e-6 * largest, rtol=1e-4, msg=lambda m, at=key: f"{at}: {m}"
+        )
 
 
 @pytest.mark.parametrize("name", PACKED_TYPES)
@@ -182,7 +219,10 @@ def test_dropout_is_applied_for_a_block_only(name: str, rate: float) -> None:
     modernbert = [layer.attn for layer in backbone.model.layers] if name == "modernbert" else []
 
     def rates() -> list[float]:
-        return [*(module.p for module in modules), *(attention.attention_dropout for attention in modernbert)]
+        return [
+            *(module.p for module in modules),
+            *(attention.attention_dropout for attention in modernbert),
+        ]
 
     tokens, before = batch()[0], rates()
     with backbone.dropout(rate):
@@ -192,20 +232,29 @@ def test_dropout_is_applied_for_a_block_only(name: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("name", PACKED_TYPES)
-def test_attention_weights_may_have_another_dropout_rate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_weights_may_have_another_dropout_rate(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokens = batch()[0]
     backbone = Backbone(make(name)).train()
     with backbone.dropout(0.0, of_attention=0.5):
         assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
     with backbone.dropout(0.0):
-        assert torch.equal(last(backbone, tokens), last(backbone, tokens))  # the rate was that of the block above
-    monkeypatch.delattr("isotune.kernels.cpu.attention._dropout_factors")  # what drops attention weights
+        assert torch.equal(
+            last(backbone, tokens), last(backbone, tokens)
+        )  # the rate was that of the block above
+    monkeypatch.delattr(
+        "isotune.kernels.cpu.attention._dropout_factors"
+    )  # what drops attention weights
     with backbone.dropout(0.5, of_attention=0.0):
         assert not torch.equal(last(backbone, tokens), last(backbone, tokens))  # other layers drop
 
 
 def test_every_known_type_is_tested_here() -> None:
-    assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {*PACKED_TYPES, *PADDED_TYPES}
+    assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {
+        *PACKED_TYPES,
+        *PADDED_TYPES,
+    }
 
 
 def test_a_padded_model_warns_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -232,5 +281,7 @@ def test_a_padded_model_keeps_its_rate_of_attention_weights() -> None:
     backbone = Backbone(make("rembert"))
     backbone.check_attention_dropout(None)
     backbone.check_attention_dropout(0.0)  # of a run on a GPU
-    with pytest.raises(InputError, match=r"attention_dropout 0\.1: models of type rembert keep their own attention"):
+    with pytest.raises(
+        InputError, match=r"attention_dropout 0\.1: models of type rembert keep their own attention"
+    ):
         backbone.check_attention_dropout(0.1)

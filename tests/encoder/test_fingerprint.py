@@ -15,10 +15,22 @@ from isotune.encoder.heads import Dense, Normalize
 def test_a_digest_depends_on_shape_and_values_but_not_on_the_precision() -> None:
     values = torch.randn(6)
     assert digest(values) == digest(values.bfloat16()) == digest(values.double().float())
-    assert len({digest(values), digest(values.view(2, 3)), digest(values * 1.1), digest(torch.arange(6))}) == 4
+    assert (
+        len(
+            {
+                digest(values),
+                digest(values.view(2, 3)),
+                digest(values * 1.1),
+                digest(torch.arange(6)),
+            }
+        )
+        == 4
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": "cls", "layers": (1, -1)}, {"prompt": 'a "{sentence}" is {mask}'}])
+@pytest.mark.parametrize(
+    "options", [{}, {"pooling": "cls", "layers": (1, -1)}, {"prompt": 'a "{sentence}" is {mask}'}]
+)
 def test_a_copy_and_a_saved_encoder_have_the_same_fingerprint(
     options: dict[str, object], tiny_model: Path, tmp_path: Path, sentences: list[str]
 ) -> None:

@@ -15,7 +15,9 @@ from tests.conftest import reopened
 from tests.encoder.test_backbone import ARCHITECTURES, batch, in_order
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script`:DeprecationWarning"
+)  # inside transformers' DeBERTa
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> None:
     cls, options = ARCHITECTURES[name]
@@ -38,12 +40,18 @@ def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> Non
     (expected * weight).sum().backward()
     (scores * weight).sum().backward()
     wanted = {key: p.grad for key, p in whole.named_parameters() if p.grad is not None}
-    actual = {key: p.grad for key, p in head.language_model.named_parameters() if p.grad is not None}
+    actual = {
+        key: p.grad for key, p in head.language_model.named_parameters() if p.grad is not None
+    }
     assert actual.keys() == wanted.keys()
     largest = max(float(gradient.abs().max()) for gradient in wanted.values())
     for key, gradient in wanted.items():
         torch.testing.assert_close(
-            actual[key], gradient, atol=1e-5 * largest, rtol=1e-3, msg=lambda m, at=key: f"{at}: {m}"
+            actual[key],
+            gradient,
+            atol=1e-5 * largest,
+            rtol=1e-3,
+            msg=lambda m, at=key: f"{at}: {m}",
         )
 
 
@@ -57,12 +65,16 @@ def test_a_head_that_the_folder_lacks_starts_at_random_and_is_reported(tiny_mode
     assert dense[0].detach().std().item() == pytest.approx(model.config.initializer_range, rel=0.1)
 
 
-def test_an_encoder_keeps_its_head_in_its_folder(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
+def test_an_encoder_keeps_its_head_in_its_folder(
+    tiny_model: Path, tmp_path: Path, sentences: list[str]
+) -> None:
     encoder = Encoder.load(tiny_model, layers=(0, -1))
     encoder.language_head = LanguageHead(encoder.backbone.model)
     head = LanguageHead(reopened(encoder, tmp_path / "encoder", sentences).backbone.model)
     assert head.fresh == []
-    model, loading_info = BertForMaskedLM.from_pretrained(tmp_path / "encoder", output_loading_info=True)
+    model, loading_info = BertForMaskedLM.from_pretrained(
+        tmp_path / "encoder", output_loading_info=True
+    )
     assert not any(loading_info.values())
     states = torch.randn(5, 32)
     expected = encoder.language_head(states)

@@ -30,7 +30,9 @@ def test_the_head_equals_the_models_pooler(name: str, tmp_path: Path) -> None:
             take_pooler(backbone.model)
         return
     pooler = take_pooler(backbone.model)
-    vectors = pooler(tokens.restore(Pooling("cls").numbered(backbone.layers)(backbone(tokens), tokens)))
+    vectors = pooler(
+        tokens.restore(Pooling("cls").numbered(backbone.layers)(backbone(tokens), tokens))
+    )
     expected = model(input_ids=ids, attention_mask=mask.long()).pooler_output
     torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=1e-5)
 
@@ -38,7 +40,9 @@ def test_the_head_equals_the_models_pooler(name: str, tmp_path: Path) -> None:
 def test_a_loaded_and_a_saved_encoder_equal_transformers(
     with_pooler: Path, tmp_path: Path, sentences: list[str]
 ) -> None:
-    inputs = AutoTokenizer.from_pretrained(with_pooler)(sentences, return_tensors="pt", padding=True)
+    inputs = AutoTokenizer.from_pretrained(with_pooler)(
+        sentences, return_tensors="pt", padding=True
+    )
     with torch.no_grad():
         expected = AutoModel.from_pretrained(with_pooler)(**inputs).pooler_output.numpy()
     encoder = Encoder.load(with_pooler, pooling="pooler")
@@ -58,8 +62,13 @@ def test_the_pooler_comes_before_the_folders_heads_and_reads_the_last_layer(
     np.testing.assert_allclose(rounded, expected, atol=0.05)
 
 
-def test_a_model_without_a_pooler_has_none_made_up(tiny_model: Path, with_pooler: Path, tmp_path: Path) -> None:
+def test_a_model_without_a_pooler_has_none_made_up(
+    tiny_model: Path, with_pooler: Path, tmp_path: Path
+) -> None:
     Encoder.load(with_pooler, pooling="pooler").save(tmp_path / "saved")
     for folder in (tiny_model, tmp_path / "saved"):
-        with pytest.raises(InputError, match=f"pooling pooler: model {folder} has no weights of a pooler; choose cls"):
+        with pytest.raises(
+            InputError,
+            match=f"pooling pooler: model {folder} has no weights of a pooler; choose cls",
+        ):
             Encoder.load(folder, pooling="pooler")

@@ -46,7 +46,9 @@ def test_layer_weights_are_scaled_to_sum_1() -> None:
 @pytest.mark.parametrize("sentences", [[[1], [MASK]], [[1, 1], [MASK, 1, MASK]]])
 def test_mask_pooling_needs_a_mask_in_each_sentence(sentences: list[list[int]]) -> None:
     tokens = pack(sentences)
-    with pytest.raises(InputError, match="a sentence has no mask token; the prompt has to bring one"):
+    with pytest.raises(
+        InputError, match="a sentence has no mask token; the prompt has to bring one"
+    ):
         Pooling("mask", (0,), mask_id=MASK)({0: torch.randn(len(tokens.ids), 6)}, tokens)
 
 

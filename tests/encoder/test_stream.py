@@ -49,7 +49,9 @@ def test_the_parts_make_up_the_stream(threads: int, encoder: Encoder, sentences:
     parts = list(encoder.encode_parts(iter(sentences), advance=done.append))
     assert [len(texts) for texts, _ in parts] == [7] * 8 + [4]
     assert [text for texts, _ in parts for text in texts] == sentences
-    np.testing.assert_allclose(np.concatenate([vectors for _, vectors in parts]), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        np.concatenate([vectors for _, vectors in parts]), expected, atol=1e-5
+    )
     assert sum(done) == 60
     assert len(done) > 9  # within a part too
     np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-5)
@@ -93,7 +95,9 @@ def test_calls_that_overlap_leave_torch_its_threads(encoder: Encoder, sentences:
     assert seen == [2] * 18
 
 
-def test_calls_that_overlap_share_the_mode_of_the_encoder(encoder: Encoder, sentences: list[str]) -> None:
+def test_calls_that_overlap_share_the_mode_of_the_encoder(
+    encoder: Encoder, sentences: list[str]
+) -> None:
     encoder.train()
     first, second = encoder.encode_parts(sentences), encoder.encode_parts(sentences)
     made = [next(first), next(second), next(first)]
@@ -120,21 +124,30 @@ def test_a_vector_that_is_no_number_is_refused(
 
     monkeypatch.setattr(encoder, "forward", wrong)
     assert len(encoder.encode(sentences[:7])) == 7
-    with pytest.raises(UselessVectors, match=rf"^row '{sentences[7]}': its vector has NaN .* give --precision float32"):
+    with pytest.raises(
+        UselessVectors,
+        match=rf"^row '{sentences[7]}': its vector has NaN .* give --precision float32",
+    ):
         encoder.encode(sentences[:8])
 
 
-def test_texts_that_are_cut_are_counted_and_told_once(encoder: Encoder, caplog: pytest.LogCaptureFixture) -> None:
+def test_texts_that_are_cut_are_counted_and_told_once(
+    encoder: Encoder, caplog: pytest.LogCaptureFixture
+) -> None:
     encoder.max_length = 5
     encoder.encode(["a man", "a dog"])
     assert not caplog.messages
     encoder.prompted("query").encode(["a man", "a man and a dog"] * 10)
     encoder.encode(["a man and a dog"])
-    assert caplog.messages == ["10 of 20 texts reach the encoder's limit of 5 tokens; what goes beyond it is cut off"]
+    assert caplog.messages == [
+        "10 of 20 texts reach the encoder's limit of 5 tokens; what goes beyond it is cut off"
+    ]
     assert encoder.seen["cut"] == 11
 
 
-@pytest.mark.parametrize(("wrong", "message"), [(7, "is int, not a string"), ("a \ud800", "half a surrogate pair")])
+@pytest.mark.parametrize(
+    ("wrong", "message"), [(7, "is int, not a string"), ("a \ud800", "half a surrogate pair")]
+)
 def test_an_error_names_the_number_of_a_sentence_that_is_none(
     wrong: object, message: str, encoder: Encoder, sentences: list[str]
 ) -> None:

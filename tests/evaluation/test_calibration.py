@@ -27,7 +27,10 @@ def test_the_curve_goes_through_the_shares_at_two_cosines() -> None:
     cosines, same = np.repeat([0.2, 0.8], 40), np.repeat([0.1, 0.7], 40)
     found = fit(cosines, same)
     positives = 40 * 0.8
-    lowest, highest = 1 / (80 - positives + 2), (positives + 1) / (positives + 2)  # Platt's targets for 0 and 1
+    lowest, highest = (
+        1 / (80 - positives + 2),
+        (positives + 1) / (positives + 2),
+    )  # Platt's targets for 0 and 1
     low, high = (lowest + share * (highest - lowest) for share in (0.1, 0.7))
     logits = [math.log(p / (1 - p)) for p in (low, high)]
     slope = (logits[1] - logits[0]) / 0.6
@@ -62,14 +65,18 @@ def test_a_probability_is_the_curves_and_a_limit_its_inverse() -> None:
     made = Calibration(slope=10, threshold=0.7, low=0.6, high=0.8, pairs=9, fingerprint="")
     assert made.probability([[0.7, 0.8]]).tolist() == [[0.5, pytest.approx(1 / (1 + math.exp(-1)))]]
     assert made.probability(made.cosine(0.9)) == pytest.approx(0.9)
-    with pytest.raises(InputError, match=r"probability 0.99: this encoder's curve gives 0.9526 at most; give less"):
+    with pytest.raises(
+        InputError, match=r"probability 0.99: this encoder's curve gives 0.9526 at most; give less"
+    ):
         made.cosine(0.99)
     for wrong in (0, 1, math.nan):
         with pytest.raises(InputError, match="a number above 0 and below 1 is needed"):
             made.cosine(wrong)
 
 
-def test_a_calibration_stays_with_its_encoder_alone(encoder: Encoder, pairs: Path, tmp_path: Path) -> None:
+def test_a_calibration_stays_with_its_encoder_alone(
+    encoder: Encoder, pairs: Path, tmp_path: Path
+) -> None:
     made = isotune.calibrate(tmp_path / "encoder", str(pairs))
     assert made.low < made.threshold < made.high
     assert made.pairs == 30
@@ -85,32 +92,53 @@ def test_a_calibration_stays_with_its_encoder_alone(encoder: Encoder, pairs: Pat
 
 
 def test_scores_of_every_scale_are_shares(encoder: Encoder, pairs: Path) -> None:
-    rows = [ScoredPair(*line.split("\t")[:2], float(line[-1])) for line in pairs.read_text().splitlines()[1:]]  # type: ignore[arg-type]
+    rows = [
+        ScoredPair(*line.split("\t")[:2], float(line[-1]))
+        for line in pairs.read_text().splitlines()[1:]
+    ]  # type: ignore[arg-type]
     graded = isotune.calibrate(encoder, rows)
     assert graded == isotune.calibrate(encoder, pairs)
     for scale in (1, 5, 100):
         scaled = [row._replace(score=row.score / 5 * scale) for row in rows]
-        assert isotune.calibrate(encoder, scaled, scale=scale).threshold == pytest.approx(graded.threshold)
+        assert isotune.calibrate(encoder, scaled, scale=scale).threshold == pytest.approx(
+            graded.threshold
+        )
     judged = [row._replace(score=float(row.score > 2)) for row in rows]
-    assert isotune.calibrate(encoder, judged, scale=1) != isotune.calibrate(encoder, judged, scale=5)
-    with pytest.raises(InputError, match="no score is above 1, so their scale is not known; give scale 1"):
+    assert isotune.calibrate(encoder, judged, scale=1) != isotune.calibrate(
+        encoder, judged, scale=5
+    )
+    with pytest.raises(
+        InputError, match="no score is above 1, so their scale is not known; give scale 1"
+    ):
         isotune.calibrate(encoder, judged)
 
 
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ([2, 2, 2], "the pairs: all 3 pairs have one score; give pairs that mean the same and others"),
+        (
+            [2, 2, 2],
+            "the pairs: all 3 pairs have one score; give pairs that mean the same and others",
+        ),
         ([2], "the pairs: all 1 pairs have one score"),
         ([], "nothing in it"),
         ([0, math.nan, 1], "<rows>:2: score must be a finite number, not nan"),
         ([0, 3, 7], "the pairs: a score of 7; give scores from 0 to 5, or another scale"),
         ([-1, 0, 2], "the pairs: a score of -1;"),
-        ([0, 0, 2], "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs"),
+        (
+            [0, 0, 2],
+            "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs",
+        ),
     ],
 )
-def test_pairs_that_say_nothing_are_refused(encoder: Encoder, scores: list[float], message: str) -> None:
-    texts = [("a dog", "a dog"), ("a cat", "a cat"), ("a dog", "the man sees a red house with a ball")]
+def test_pairs_that_say_nothing_are_refused(
+    encoder: Encoder, scores: list[float], message: str
+) -> None:
+    texts = [
+        ("a dog", "a dog"),
+        ("a cat", "a cat"),
+        ("a dog", "the man sees a red house with a ball"),
+    ]
     rows = [ScoredPair(*both, score) for both, score in zip(texts, scores, strict=False)]
     with pytest.raises(InputError, match=re.escape(message)):
         isotune.calibrate(encoder, rows)
@@ -118,11 +146,15 @@ def test_pairs_that_say_nothing_are_refused(encoder: Encoder, scores: list[float
 
 def test_pairs_of_one_cosine_are_refused(encoder: Encoder) -> None:
     with pytest.raises(InputError, match="all 2 pairs have one cosine"):
-        isotune.calibrate(encoder, [ScoredPair("a dog", "a cat", 0), ScoredPair("a dog", "a cat", 5)])
+        isotune.calibrate(
+            encoder, [ScoredPair("a dog", "a cat", 0), ScoredPair("a dog", "a cat", 5)]
+        )
 
 
 @pytest.mark.parametrize("damage", ['{"slope": 1', "[]", '"threshold": NaN', '"slope": -2.0'])
-def test_a_damaged_file_is_refused(encoder: Encoder, pairs: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_refused(
+    encoder: Encoder, pairs: Path, tmp_path: Path, damage: str
+) -> None:
     folder = tmp_path / "encoder"
     for _ in range(2):  # the second replaces the first
         isotune.calibrate(encoder, pairs).save(folder)
@@ -138,7 +170,9 @@ def test_a_damaged_file_is_refused(encoder: Encoder, pairs: Path, tmp_path: Path
     assert Encoder.load(folder).calibration is None  # another program's file of this name, perhaps
 
 
-def test_two_that_calibrate_one_folder_at_once_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_that_calibrate_one_folder_at_once_leave_it_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Calibration(slope=10, threshold=0.7, low=0.6, high=0.8, pairs=9, fingerprint="")
     other = made.model_copy(update={"slope": 1.0})
 

@@ -28,7 +28,9 @@ class Noisy:
         for row, sentence in zip(vectors, sentences, strict=True):
             for word in sentence.lower().split():
                 row[zlib.crc32(word.encode()) % 256] += 1
-            row += self.noise * np.random.default_rng(zlib.crc32(sentence.encode())).standard_normal(256)
+            row += self.noise * np.random.default_rng(
+                zlib.crc32(sentence.encode())
+            ).standard_normal(256)
         return vectors
 
 
@@ -38,7 +40,9 @@ def compared() -> Comparison:
     return compare(encoders, ["stsb-open", "geometry:stsb-open:dev"])
 
 
-def test_differences_are_those_of_the_scores_and_what_the_pairs_cannot_tell_apart_is_tied(compared: Comparison) -> None:
+def test_differences_are_those_of_the_scores_and_what_the_pairs_cannot_tell_apart_is_tied(
+    compared: Comparison,
+) -> None:
     scores = {each.encoder: each.scores()["stsb-open"] for each in compared.evaluations}
     assert scores == {
         name: evaluate(Noisy(x), "stsb-open").scores()["stsb-open"]
@@ -68,9 +72,13 @@ def test_accuracies_are_compared_over_rows() -> None:
     assert comparison.ranks("has a") == {"0": 1, "3.0": 2}
 
 
-@pytest.mark.parametrize("aggregation", ["all", pytest.param("mean", marks=pytest.mark.slow), "wmean"])
+@pytest.mark.parametrize(
+    "aggregation", ["all", pytest.param("mean", marks=pytest.mark.slow), "wmean"]
+)
 def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: object) -> None:
-    comparison = compare({"words": Noisy(0), "loud": Noisy(1.0)}, ["sts12", "sts"], aggregation=aggregation)
+    comparison = compare(
+        {"words": Noisy(0), "loud": Noisy(1.0)}, ["sts12", "sts"], aggregation=aggregation
+    )
     by_score = {each.score: each for each in comparison.differences}
     assert {"sts12", "sts"} <= by_score.keys()
     first, second = (each.scores(aggregation) for each in comparison.evaluations)
@@ -88,27 +96,51 @@ SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
     ("changes", "word", "why"),
     [
         ({}, "CAN'T TELL", "nobody has scored pairs of this text"),
-        ({"ends": SURE}, "CAN'T TELL", "nobody has scored pairs of this text"),  # general pairs don't speak for it
+        (
+            {"ends": SURE},
+            "CAN'T TELL",
+            "nobody has scored pairs of this text",
+        ),  # general pairs don't speak for it
         ({"ends": SURE, "own": True}, "NEW", "the gain is more than chance"),
         ({"ends": UNSURE, "own": True}, "CAN'T TELL", "the change may be chance"),
         ({"ends": LOSS}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"ends": LOSS, "dev": SURE}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"ends": UNSURE, "dev": SURE}, "NEW", "the gain is more than chance"),
         ({"ends": UNSURE, "dev": UNSURE}, "CAN'T TELL", "the change may be chance"),
-        ({"ends": SURE, "dev": SURE, "general": True}, "CAN'T TELL", "nobody has scored pairs of this text"),
+        (
+            {"ends": SURE, "dev": SURE, "general": True},
+            "CAN'T TELL",
+            "nobody has scored pairs of this text",
+        ),
         ({"ends": SURE, "own": True, "dev": UNSURE}, "NEW", "the gain is more than chance"),
         ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev data gain nothing"),
         ({"ends": SURE, "own": True, "step": 0}, "KEEP", "no step was better"),
         ({"ends": SURE, "dev": SURE, "trained": True}, "CAN'T TELL", TRAINED_ON),
-        ({"ends": LOSS, "dev": SURE, "trained": True}, "KEEP", "it is worse by more than chance on stsb-open"),
+        (
+            {"ends": LOSS, "dev": SURE, "trained": True},
+            "KEEP",
+            "it is worse by more than chance on stsb-open",
+        ),
         ({"labels": (0.5, 0.7), "ends": LOSS}, "NEW", "the labelled dev rows are predicted better"),
-        ({"labels": (0.5, 0.7), "ends": LOSS, "own": True}, "KEEP", "it is worse by more than chance on stsb-open"),
-        ({"labels": (0.5, 0.5), "step": 0}, "KEEP", "the labelled dev rows are predicted no better"),
+        (
+            {"labels": (0.5, 0.7), "ends": LOSS, "own": True},
+            "KEEP",
+            "it is worse by more than chance on stsb-open",
+        ),
+        (
+            {"labels": (0.5, 0.5), "step": 0},
+            "KEEP",
+            "the labelled dev rows are predicted no better",
+        ),
     ],
 )
-def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: str, why: str) -> None:
+def test_one_judge_decides(
+    compared: Comparison, changes: dict[str, Any], word: str, why: str
+) -> None:
     low, high = changes.get("ends", (-0.01, 0.01))
-    difference = compared.differences[0].model_copy(update={"difference": (low + high) / 2, "low": low, "high": high})
+    difference = compared.differences[0].model_copy(
+        update={"difference": (low + high) / 2, "low": low, "high": high}
+    )
     start, kept, _ = compared.evaluations
     dev = None
     if "dev" in changes:
@@ -135,7 +167,9 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
     )
     if run.selected_step and "ends" in changes:
         both = [100 * encoder.scores()["stsb-open"] for encoder in (start, kept)]
-        assert run.decision.endswith(f"stsb-open {both[0]:.2f} -> {both[1]:.2f} (95 % interval {difference.words})")
+        assert run.decision.endswith(
+            f"stsb-open {both[0]:.2f} -> {both[1]:.2f} (95 % interval {difference.words})"
+        )
 
 
 @pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])

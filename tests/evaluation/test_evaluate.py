@@ -31,7 +31,10 @@ def cells(table: Table) -> list[list[str]]:
     """The rows of a table, the header first; a star stands before a bold cell."""
     header = [[str(column.header) for column in table.columns]]
     columns = [cast("list[Text]", list(column.cells)) for column in table.columns]
-    return header + [["*" * (cell.style == "bold") + cell.plain for cell in row] for row in zip(*columns, strict=True)]
+    return header + [
+        ["*" * (cell.style == "bold") + cell.plain for cell in row]
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
@@ -62,7 +65,15 @@ def test_the_seven_sts_tasks(real_data: Path) -> None:
     first, *tasks = [task for task in evaluated.tasks if isinstance(task, STSResult)]
     assert [task.name for task in tasks] == [*GROUPS["sts"][:-1], "stsb-open"]
     tasks = [*tasks[:-1], first]
-    assert [task.pairs for task in tasks] == [3108, 1500, 3750, 3000, 1186, 1379, 4927]  # ConSERT, Table 1
+    assert [task.pairs for task in tasks] == [
+        3108,
+        1500,
+        3750,
+        3000,
+        1186,
+        1379,
+        4927,
+    ]  # ConSERT, Table 1
     assert [len(task.subsets) for task in tasks] == [5, 3, 6, 5, 5, 1, 1]
     average = evaluated.averages["sts"]
     for metric in ("spearman", "pearson"):
@@ -101,7 +112,10 @@ def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
             evaluation({"stsb-open": 0.7, "sts12": 0.3}, "open"),
         ]
     )
-    assert table.title == 'Spearman x 100, aggregation "all": one correlation over all subsets together'
+    assert (
+        table.title
+        == 'Spearman x 100, aggregation "all": one correlation over all subsets together'
+    )
     assert cells(table) == [
         ["Encoder", "STS12", "STS-B", "STS-B open", "Average"],
         ["start", "20.00", "*50.00", "-", "40.00"],
@@ -114,7 +128,12 @@ def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
     ("aggregation", "metric", "title", "value"),
     [
         ("mean", "spearman", 'Spearman x 100, aggregation "mean": mean over subsets', "*51.00"),
-        ("wmean", "spearman", 'Spearman x 100, aggregation "wmean": mean over subsets weighted by', "*52.00"),
+        (
+            "wmean",
+            "spearman",
+            'Spearman x 100, aggregation "wmean": mean over subsets weighted by',
+            "*52.00",
+        ),
         ("all", "pearson", 'Pearson x 100, aggregation "all": one correlation over all', "*55.00"),
     ],
 )
@@ -132,12 +151,24 @@ def test_a_comparison_in_another_aggregation_or_metric(
 
 
 def test_each_kind_of_task_has_its_table() -> None:
-    def transfer(name: str, classifier: str, accuracy: float, f1: float | None = None) -> TransferResult:
-        facts = {"protocol": "10 folds", "rows": 10, "dev_accuracy": None, "regularisation": (0.01,)}
+    def transfer(
+        name: str, classifier: str, accuracy: float, f1: float | None = None
+    ) -> TransferResult:
+        facts = {
+            "protocol": "10 folds",
+            "rows": 10,
+            "dev_accuracy": None,
+            "regularisation": (0.01,),
+        }
         return TransferResult(name=name, classifier=classifier, accuracy=accuracy, f1=f1, **facts)
 
     def geometry(name: str, data: str) -> GeometryResult:
-        facts = {"sentences": 2000, "positives": 300, "positive": "score of 4 or more", "normalisation": "length 1"}
+        facts = {
+            "sentences": 2000,
+            "positives": 300,
+            "positive": "score of 4 or more",
+            "normalisation": "length 1",
+        }
         measures = dict(zip(MEASURES, (0.2, -2.5, 0.1, 123.4), strict=True))
         return GeometryResult(name=name, data=data, **facts, **measures)
 
@@ -175,7 +206,10 @@ def test_each_kind_of_task_has_its_table() -> None:
         ]
         * 2,
     ]
-    assert tables[-1].title == "Geometry of mine.tsv: 2,000 sentences, length 1; 300 positives, score of 4 or more"
+    assert (
+        tables[-1].title
+        == "Geometry of mine.tsv: 2,000 sentences, length 1; 300 positives, score of 4 or more"
+    )
     assert complete.scores().keys() == {
         *("sts12", "sts17-1", "sts", "mr", "mrpc", "mrpc-f1", "senteval-mr", "transfer"),
         *(f"{prefix}{measure}" for prefix in ("", "geometry:mine.tsv-") for measure in MEASURES),

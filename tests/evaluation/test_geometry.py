@@ -30,19 +30,30 @@ def space(rows: int, features: int, dtype: torch.dtype = torch.float64) -> Tenso
 @pytest.mark.parametrize("block", [geometry.ROWS, 4])
 @pytest.mark.parametrize("measure", OF_A_SPACE)
 def test_the_measures_are_the_slow_references(
-    measure: str, block: int, dtype: torch.dtype, close: float, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    measure: str,
+    block: int,
+    dtype: torch.dtype,
+    close: float,
+    shape: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(geometry, "ROWS", block)
     vectors = space(*shape)
     expected = getattr(reference, measure)(list(vectors))
     # The singular values beyond N - 1 are 0 but for rounding; their square roots are larger.
-    assert getattr(geometry, measure)(vectors.to(dtype)) == pytest.approx(expected, rel=max(close, 1e-6))
+    assert getattr(geometry, measure)(vectors.to(dtype)) == pytest.approx(
+        expected, rel=max(close, 1e-6)
+    )
 
 
 def test_alignment_is_the_slow_reference() -> None:
     first, second = space(10, 4), space(11, 4)[:10]
-    assert alignment(first, second) == pytest.approx(reference.alignment(list(first), list(second)), rel=1e-9)
-    assert alignment(first.float(), second.float()) == pytest.approx(alignment(first, second), rel=1e-5)
+    assert alignment(first, second) == pytest.approx(
+        reference.alignment(list(first), list(second)), rel=1e-9
+    )
+    assert alignment(first.float(), second.float()) == pytest.approx(
+        alignment(first, second), rel=1e-5
+    )
     assert alignment(first, 3 * first) == pytest.approx(0, abs=1e-12)
 
 
@@ -69,20 +80,29 @@ def test_a_file_of_scored_pairs(tmp_path: Path) -> None:
     assert result.normalisation == "vectors scaled to length 1"
     assert result.alignment == pytest.approx((1 + 2) / 2)  # the chords of 60 and 90 degrees
     chords = [2 - 2 * math.cos(math.radians(angle)) for angle in (60, 90, 180, 30, 120, 90)]
-    assert result.uniformity == pytest.approx(math.log(sum(math.exp(-2 * chord) for chord in chords) / 6))
+    assert result.uniformity == pytest.approx(
+        math.log(sum(math.exp(-2 * chord) for chord in chords) / 6)
+    )
     assert result.scores("all", "spearman")[f"{result.name}-alignment"] == result.alignment
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("0\t0\t1\n0\t0\t0\n", "one sentence only"), ("0\t60\t-1\n0\t90\t-2\n", "no pair has a score of -0.8 or more")],
+    [
+        ("0\t0\t1\n0\t0\t0\n", "one sentence only"),
+        ("0\t60\t-1\n0\t90\t-2\n", "no pair has a score of -0.8 or more"),
+    ],
 )
-def test_a_space_without_two_sentences_or_a_positive_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_a_space_without_two_sentences_or_a_positive_is_refused(
+    text: str, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message):
         task(text, tmp_path)
 
 
-def test_the_bundled_pairs_stand_in_for_sts_b(monkeypatch: pytest.MonkeyPatch, nothing_fetched: None) -> None:
+def test_the_bundled_pairs_stand_in_for_sts_b(
+    monkeypatch: pytest.MonkeyPatch, nothing_fetched: None
+) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     (task,) = load_tasks("geometry")
     assert task.data == source_of("geometry") == "stsb-open:dev"
@@ -103,4 +123,8 @@ def test_sts_b_and_qqp(real_data: Path) -> None:
     assert result.scores("all", "spearman").keys() == {"alignment", *OF_A_SPACE}
     duplicates = len(list(read("minbert-quora:dev", Pair)))
     # Scoring it takes seconds.
-    assert (qqp.data, qqp.positive, len(qqp.positives)) == ("minbert-quora:dev", "label 1", duplicates)
+    assert (qqp.data, qqp.positive, len(qqp.positives)) == (
+        "minbert-quora:dev",
+        "label 1",
+        duplicates,
+    )

@@ -17,7 +17,9 @@ def test_metrics_of_classes_equal_their_definitions() -> None:
     targets, predictions = np.array(TARGETS), np.array(PREDICTIONS)
     assert measure("accuracy", targets, predictions) == 0.7
     assert measure("f1", targets, predictions) == pytest.approx(reference.f1(TARGETS, PREDICTIONS))
-    assert measure("matthews", targets, predictions) == pytest.approx(reference.matthews(TARGETS, PREDICTIONS))
+    assert measure("matthews", targets, predictions) == pytest.approx(
+        reference.matthews(TARGETS, PREDICTIONS)
+    )
 
 
 def test_pearson_sees_the_values_and_spearman_the_order_and_equal_targets_are_refused() -> None:

@@ -11,7 +11,9 @@ Array = NDArray[np.float32]
 
 
 def unit(rows: int, dimension: int = 32, seed: int = 0) -> Array:
-    vectors: Array = np.random.default_rng(seed).standard_normal((rows, dimension), dtype=np.float32)
+    vectors: Array = np.random.default_rng(seed).standard_normal(
+        (rows, dimension), dtype=np.float32
+    )
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 

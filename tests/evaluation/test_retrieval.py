@@ -34,7 +34,9 @@ def folder(tmp_path: Path) -> Path:
     for name, rows in (("corpus", documents), ("queries", queries)):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     header = "query-id\tcorpus-id\tscore\n"
-    (tmp_path / "qrels/test.tsv").write_text(f"{header}q0\td0\t2\nq0\td3\t1\nq1\td1\t1\nq2\td0\t0\n")
+    (tmp_path / "qrels/test.tsv").write_text(
+        f"{header}q0\td0\t2\nq0\td3\t1\nq1\td1\t1\nq2\td0\t0\n"
+    )
     (tmp_path / "qrels/dev.tsv").write_text(f"{header}q2\td2\t1\n")
     return tmp_path
 
@@ -49,27 +51,44 @@ def test_the_measures_are_those_of_trec_eval(monkeypatch: pytest.MonkeyPatch) ->
     generator = np.random.default_rng(3)
     ids = sorted((f"d{i}" for i in range(300)), reverse=True)
     grades = [
-        {int(n): int(generator.integers(1, 4)) for n in generator.integers(300, size=generator.integers(1, 30))}
+        {
+            int(n): int(generator.integers(1, 4))
+            for n in generator.integers(300, size=generator.integers(1, 30))
+        }
         for _ in range(40)
     ]
-    task = RetrievalTask("retrieval:x", [f"q {1000 + i}" for i in range(40)], [f"d {i}" for i in range(300)], grades)
+    task = RetrievalTask(
+        "retrieval:x", [f"q {1000 + i}" for i in range(40)], [f"d {i}" for i in range(300)], grades
+    )
     monkeypatch.setattr(module, "PRODUCTS", 1000)  # blocks of three queries
     _, measured = task.score(Numbers())
     queries, documents = Numbers().encode(task.queries), Numbers().encode(task.documents)
-    run = {f"{q}": dict(zip(ids, row.tolist(), strict=True)) for q, row in enumerate(queries @ documents.T)}
+    run = {
+        f"{q}": dict(zip(ids, row.tolist(), strict=True))
+        for q, row in enumerate(queries @ documents.T)
+    }
     judged = {f"{q}": {ids[n]: grade for n, grade in of.items()} for q, of in enumerate(grades)}
-    wanted = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recip_rank", "recall.1,10,100"}).evaluate(run)
+    wanted = pytrec_eval.RelevanceEvaluator(
+        judged, {"ndcg_cut.10", "recip_rank", "recall.1,10,100"}
+    ).evaluate(run)
     for of_query in wanted.values():
         rank = of_query["recip_rank"]
         of_query["recip_rank_10"] = rank if rank >= 0.1 else 0.0
-    np.testing.assert_allclose(measured, [[wanted[f"{q}"][name] for name in TREC] for q in range(40)], atol=1e-12)
+    np.testing.assert_allclose(
+        measured, [[wanted[f"{q}"][name] for name in TREC] for q in range(40)], atol=1e-12
+    )
     assert len(np.unique(measured[:, 0])) > 5
 
 
 def test_a_folder_in_the_layout_of_beir_is_read(folder: Path) -> None:
     task = loaded(f"retrieval:{folder}")
     assert task.queries == ["query 0", "query 1"]
-    assert task.documents == ["title 3 3", "title 2 2", "title 1 1", "title 0 0"]  # the larger id is first in a tie
+    assert task.documents == [
+        "title 3 3",
+        "title 2 2",
+        "title 1 1",
+        "title 0 0",
+    ]  # the larger id is first in a tie
     assert task.grades == [{3: 2, 0: 1}, {2: 1}]
     assert loaded(f"retrieval:{folder}:dev").queries == ["query 2"]
 
@@ -78,7 +97,9 @@ def test_pairs_and_columns_are_read(tmp_path: Path) -> None:
     """Equal texts are one query or one document, so that no copy of an answer counts as wrong."""
     rows = [("a 1", "b 1"), ("a 1", "b 2"), ("a 3", "b 2")]
     path = tmp_path / "notes.jsonl"
-    path.write_text("".join(json.dumps({"title": title, "body": body}) + "\n" for title, body in rows))
+    path.write_text(
+        "".join(json.dumps({"title": title, "body": body}) + "\n" for title, body in rows)
+    )
     task = loaded(f"retrieval:{path},title,body")
     assert (task.queries, task.documents) == (["a 1", "a 3"], ["b 1", "b 2"])
     assert task.grades == [{0: 1, 1: 1}, {1: 1}]
@@ -87,13 +108,23 @@ def test_pairs_and_columns_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td9\t1\n", "an id is missing, or a score"),
+        (
+            "qrels/test.tsv",
+            "query-id\tcorpus-id\tscore\nq0\td9\t1\n",
+            "an id is missing, or a score",
+        ),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td1\tyes\n", "is no whole number"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td1\t0\n", "no document has a score above 0"),
+        (
+            "qrels/test.tsv",
+            "query-id\tcorpus-id\tscore\nq0\td1\t0\n",
+            "no document has a score above 0",
+        ),
         ("queries.jsonl", '{"id": "q0", "text": "query"}\n', "a column or an id is missing"),
     ],
 )
-def test_a_damaged_folder_is_refused_in_a_line(folder: Path, name: str, content: str, message: str) -> None:
+def test_a_damaged_folder_is_refused_in_a_line(
+    folder: Path, name: str, content: str, message: str
+) -> None:
     (folder / name).write_text(content)
     with pytest.raises(InputError, match=message):
         loaded(f"retrieval:{folder}")
@@ -120,5 +151,6 @@ def test_encoders_are_compared_over_the_same_queries(folder: Path) -> None:
     evaluation = evaluate(Numbers(), f"retrieval:{folder}")
     assert Evaluation.model_validate_json(evaluation.model_dump_json()) == evaluation
     assert list(evaluation.scores()) == [
-        f"retrieval:{folder}{end}" for end in ("", *(["-mrr@10", "-recall@1", "-recall@10", "-recall@100"]))
+        f"retrieval:{folder}{end}"
+        for end in ("", *(["-mrr@10", "-recall@1", "-recall@10", "-recall@100"]))
     ]

@@ -25,12 +25,19 @@ class Lookup:
 
 
 def scored(
-    scores: Sequence[float], subsets: Sequence[str] | None = None, sentences: Sequence[tuple[str, str]] | None = None
+    scores: Sequence[float],
+    subsets: Sequence[str] | None = None,
+    sentences: Sequence[tuple[str, str]] | None = None,
 ) -> ScoredPairs:
     count = len(scores)
     first, second = zip(*(sentences or [(f"a{i}", f"b{i}") for i in range(count)]), strict=True)
     return ScoredPairs(
-        "toy", "test", list(first), list(second), np.array(scores, float), list(subsets or ["toy"] * count)
+        "toy",
+        "test",
+        list(first),
+        list(second),
+        np.array(scores, float),
+        list(subsets or ["toy"] * count),
     )
 
 
@@ -42,12 +49,21 @@ def ranks(values: Sequence[float]) -> list[float]:
 def pearson(x: Sequence[float], y: Sequence[float]) -> float:
     mx, my = math.fsum(x) / len(x), math.fsum(y) / len(y)
     covariance = math.fsum((a - mx) * (b - my) for a, b in zip(x, y, strict=True))
-    return covariance / math.sqrt(math.fsum((a - mx) ** 2 for a in x) * math.fsum((b - my) ** 2 for b in y))
+    return covariance / math.sqrt(
+        math.fsum((a - mx) ** 2 for a in x) * math.fsum((b - my) ** 2 for b in y)
+    )
 
 
 def test_cosines_are_the_formulas() -> None:
     encoder = Lookup({"x": [3, 0], "y": [0, 2], "xy": [1, 1], "-x": [-5, 0], "zero": [0, 0]})
-    sentences = [("x", "y"), ("x", "xy"), ("x", "-x"), ("x", "zero"), ("zero", "zero"), ("xy", "xy")]
+    sentences = [
+        ("x", "y"),
+        ("x", "xy"),
+        ("x", "-x"),
+        ("x", "zero"),
+        ("zero", "zero"),
+        ("xy", "xy"),
+    ]
     cosines = cosine_similarities(encoder, scored([0.0] * 6, sentences=sentences))
     assert cosines == pytest.approx([0, math.sqrt(0.5), -1, 0, 0, 1], abs=1e-9)
     assert cosines.dtype == np.float64
@@ -55,14 +71,18 @@ def test_cosines_are_the_formulas() -> None:
 
 def test_each_distinct_sentence_is_encoded_once() -> None:
     encoder = Lookup({"x": [1, 2], "y": [2, 1], "z": [0, 1]})
-    cosine_similarities(encoder, scored([1, 2, 3, 4], sentences=[("x", "y"), ("y", "x"), ("x", "x"), ("z", "y")]))
+    cosine_similarities(
+        encoder, scored([1, 2, 3, 4], sentences=[("x", "y"), ("y", "x"), ("x", "x"), ("z", "y")])
+    )
     assert sorted(encoder.asked) == ["x", "y", "z"]
 
 
 def test_pairs_of_equal_sentences_tie() -> None:
     random = np.random.default_rng(0)
     encoder = Lookup({str(i): random.normal(size=768).tolist() for i in range(50)})
-    cosines = cosine_similarities(encoder, scored([0.0] * 50, sentences=[(str(i), str(i)) for i in range(50)]))
+    cosines = cosine_similarities(
+        encoder, scored([0.0] * 50, sentences=[(str(i), str(i)) for i in range(50)])
+    )
     assert set(cosines) == {1.0}
 
 
@@ -84,7 +104,9 @@ def test_correlations_are_the_slow_reference(gold: np.ndarray, cosines: np.ndarr
     elif np.ptp(cosines) == 0:
         assert both == (0, 0)
     else:
-        assert both == pytest.approx((pearson(ranks(gold), ranks(cosines)), pearson(gold, cosines)), abs=1e-9)
+        assert both == pytest.approx(
+            (pearson(ranks(gold), ranks(cosines)), pearson(gold, cosines)), abs=1e-9
+        )
 
 
 def test_the_three_aggregations_are_the_formulas() -> None:
@@ -104,14 +126,27 @@ def test_the_three_aggregations_are_the_formulas() -> None:
     assert list(result.subsets) == ["a", "b"]
     assert result.subsets["a"].pairs == 15
     assert result.subsets["b"].spearman == pytest.approx(b)
-    assert result.subsets["b"].pearson == pytest.approx(pearson(gold[rows["b"]], cosines[rows["b"]]))
+    assert result.subsets["b"].pearson == pytest.approx(
+        pearson(gold[rows["b"]], cosines[rows["b"]])
+    )
 
 
-def test_a_subset_of_equal_gold_scores_is_left_out_and_one_of_equal_cosines_counts_as_zero() -> None:
-    result = score(scored([1, 1, 1, 2, 4, 3], list("aaabbb")), np.array([0.1, 0.5, 0.3, 0.2, 0.9, 0.8]))
+def test_a_subset_of_equal_gold_scores_is_left_out_and_one_of_equal_cosines_counts_as_zero() -> (
+    None
+):
+    result = score(
+        scored([1, 1, 1, 2, 4, 3], list("aaabbb")), np.array([0.1, 0.5, 0.3, 0.2, 0.9, 0.8])
+    )
     assert result.subsets["a"].model_dump() == {"pairs": 3, "spearman": None, "pearson": None}
-    assert result.spearman.mean == result.spearman.wmean == result.subsets["b"].spearman == pytest.approx(1)
-    result = score(scored([1, 2, 3, 2, 4, 3], list("aaabbb")), np.array([0.5, 0.5, 0.5, 0.2, 0.9, 0.8]))
+    assert (
+        result.spearman.mean
+        == result.spearman.wmean
+        == result.subsets["b"].spearman
+        == pytest.approx(1)
+    )
+    result = score(
+        scored([1, 2, 3, 2, 4, 3], list("aaabbb")), np.array([0.5, 0.5, 0.5, 0.2, 0.9, 0.8])
+    )
     assert result.subsets["a"].spearman == result.subsets["a"].pearson == 0
     assert result.spearman.mean == pytest.approx(0.5)
 

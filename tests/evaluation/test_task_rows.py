@@ -22,7 +22,11 @@ ROWS = [
     for n in range(12)
     for word in ("red", "green", "blue")
 ]
-KINDS = [("similarity", ["a", "b", "grade"]), ("retrieval", ["a", "b"]), ("classification", ["a", "kind"])]
+KINDS = [
+    ("similarity", ["a", "b", "grade"]),
+    ("retrieval", ["a", "b"]),
+    ("classification", ["a", "kind"]),
+]
 
 
 class Codes:
@@ -36,7 +40,9 @@ class Codes:
         known = ("red", "green", "blue")
         axes = [[word == each for each in known] for word in words]
         vectors = np.column_stack([axes, np.array(numbers, np.float32) / 9])
-        return (vectors + self.noise * np.random.default_rng(0).normal(size=vectors.shape)).astype(np.float32)
+        return (vectors + self.noise * np.random.default_rng(0).normal(size=vectors.shape)).astype(
+            np.float32
+        )
 
 
 @pytest.fixture
@@ -49,7 +55,9 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("kind", "columns"), KINDS)
-def test_a_file_and_rows_from_memory_give_equal_scores(file: Path, kind: str, columns: list[str]) -> None:
+def test_a_file_and_rows_from_memory_give_equal_scores(
+    file: Path, kind: str, columns: list[str]
+) -> None:
     prefix = "" if kind == "similarity" else f"{kind}:"
     name = f"{prefix}{file},{','.join(columns)}"
     wanted = [*evaluate(Codes(0.5), name).scores().values()]
@@ -68,14 +76,21 @@ def test_a_relative_path_becomes_a_whole_one(
     assert with_whole_path(prefix + ending) == f"{prefix}{file.parent / ending}"
 
 
-def test_macro_f1_and_its_samples_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (task,) = load_tasks(TaskRows("classification", ROWS, ["a", "kind"]))
     _, values = task.score(Codes(0.7))
-    comparison = compare({"clear": Codes(), "noisy": Codes(0.7)}, TaskRows("classification", ROWS, ["a", "kind"]))
+    comparison = compare(
+        {"clear": Codes(), "noisy": Codes(0.7)}, TaskRows("classification", ROWS, ["a", "kind"])
+    )
     exact, noisy = (each.scores()["rows-macro-f1"] for each in comparison.evaluations)
     assert exact == 1
     assert noisy == pytest.approx(f1_score(*values.T, average="macro"))
-    assert [each.score for each in comparison.differences if each.words.endswith("worse")] == ["rows", "rows-macro-f1"]
+    assert [each.score for each in comparison.differences if each.words.endswith("worse")] == [
+        "rows",
+        "rows-macro-f1",
+    ]
     monkeypatch.setattr(module, "RESAMPLES", 5)
     (counts,) = module._samples(len(values), 5, (0, 0))
     drawn = [np.repeat(values, row.astype(int), axis=0) for row in counts]
@@ -90,7 +105,10 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(monkeypatch: pytest.
         ("{},a,b", r"2 columns named, and 3 needed"),
         ("retrieval:{},a,c", r"no column 'c'"),
         ("classification:{},kind,a", r"36 different labels for 36 texts, none for 10 of them"),
-        ("classification:{}", r"can't tell which columns hold sentence, label: .* behind the file: .*,SENTENCE,LABEL$"),
+        (
+            "classification:{}",
+            r"can't tell which columns hold sentence, label: .* behind the file: .*,SENTENCE,LABEL$",
+        ),
     ],
 )
 def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, message: str) -> None:
@@ -99,20 +117,27 @@ def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, me
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:
-    tasks = [TaskRows("retrieval", ROWS, ["a", "b"]), TaskRows("classification", ROWS, ["a", "kind"])]
+    tasks = [
+        TaskRows("retrieval", ROWS, ["a", "b"]),
+        TaskRows("classification", ROWS, ["a", "kind"]),
+    ]
     with pytest.raises(InputError, match="2 tasks have the name 'rows'"):
         load_tasks(tasks)
     with pytest.raises(InputError, match="unknown kind of task 'sts'"):
         TaskRows("sts", ROWS)  # type: ignore[arg-type]
 
 
-def test_a_run_keeps_the_rows_that_judge_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_keeps_the_rows_that_judge_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So that it can be resumed or started again by a launcher, and its encoder evaluated, in another process."""
     texts = [row["a"] for row in ROWS]
     dev = TaskRows("classification", ROWS, ["a", "kind"])
     test = TaskRows("retrieval", ROWS, ["a", "b"], "answers")
     out = tmp_path / "run"
-    train = partial(isotune.train, rows=texts, out=out, steps=2, batch_size=8, dev=dev, tasks=[test], quiet=True)
+    train = partial(
+        isotune.train, rows=texts, out=out, steps=2, batch_size=8, dev=dev, tasks=[test], quiet=True
+    )
     with pytest.raises(KeyError, match="gone"):
         train(watch=lambda record: {}["gone"])
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")

@@ -26,7 +26,9 @@ def test_without_a_split_the_folds_are_sentevals_nested_ones(
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train = labelled(75)
     outcome = SentEval(hidden, seed)({"train": train})
-    predictions, decays = reference.by_folds(train[0], torch.from_numpy(train[1]), 3, hidden, 3, seed)
+    predictions, decays = reference.by_folds(
+        train[0], torch.from_numpy(train[1]), 3, hidden, 3, seed
+    )
     assert outcome.predictions.tolist() == predictions
     assert outcome.regularisation == tuple(decays)
     assert outcome.protocol == "weight decay chosen by 3 folds, tested by 3 folds around these"
@@ -64,7 +66,9 @@ def test_with_dev_rows_senteval_chooses_by_them(monkeypatch: pytest.MonkeyPatch)
     model, accuracy = fits[reference.DECAYS.index(decay)]
     assert outcome.predictions.tolist() == model(parts["test"][0]).argmax(1).tolist()
     assert outcome.regularisation == (decay,)
-    assert outcome.dev_accuracy == pytest.approx(accuracy, abs=1e-4)  # in per cent with two decimals
+    assert outcome.dev_accuracy == pytest.approx(
+        accuracy, abs=1e-4
+    )  # in per cent with two decimals
 
 
 def test_the_fast_default_is_a_logistic_regression_on_standardised_features() -> None:
@@ -105,14 +109,18 @@ class Letters:
 
     def encode(self, sentences: Sequence[str], /) -> np.ndarray:
         self.asked += sentences
-        return np.array([[sentence.count("a"), sentence.count("b")] for sentence in sentences], np.float64)
+        return np.array(
+            [[sentence.count("a"), sentence.count("b")] for sentence in sentences], np.float64
+        )
 
 
 def test_the_features_of_a_pair() -> None:
     classifier, encoder = Keeper(), Letters()
     train = ([("aaa", "b"), ("a", "b")], np.array([0, 1]))
     test = ([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
-    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)[0]
+    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(
+        encoder
+    )[0]
     assert classifier.parts["train"][0].tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
     assert classifier.parts["test"][0].dtype == torch.float32
     assert result.rows == 3
@@ -139,5 +147,9 @@ def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:
     tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]
     results = [each.score(Letters())[0] for each in tasks]
     evaluated = evaluation_of(results, "letters")
-    assert evaluated.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
+    assert evaluated.scores() == {
+        first: 0.5,
+        **dict.fromkeys(others, 1.0),
+        "transfer": pytest.approx(6.5 / 7),
+    }
     assert "transfer" not in evaluation_of(results[1:], "letters").scores()

@@ -29,7 +29,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 SEED = int(os.environ.get("ISOTUNE_SEED", time.time_ns() % 10**6))
 CALLS = int(os.environ.get("ISOTUNE_CALLS", "8000"))
 FOLDERS, FORKS = 120, CALLS // 40
-PIECES = ["a", "dog", "[MASK]", "[PAD]", "[SEP]", "[UNK]", "<mask>", "un-like", "na\u00efve", "\u65e5", "\x00", "\n"]
+PIECES = [
+    "a",
+    "dog",
+    "[MASK]",
+    "[PAD]",
+    "[SEP]",
+    "[UNK]",
+    "<mask>",
+    "un-like",
+    "na\u00efve",
+    "\u65e5",
+    "\x00",
+    "\n",
+]
 PROMPTS = ["", "query: ", "{sentence} means {mask} ."]
 NUMBERS = (0, -1, 1, 2.5, 10**6, 10**12, True, False)
 VALUES: list[Any] = [*NUMBERS, None, "", "x", "relu", "\ud800", [], ["a"], {}, {"a": None}]
@@ -38,7 +51,10 @@ TEXT = ["a dog runs", "a cat sleeps in the house of the man"]
 
 def texts(draw: random.Random) -> list[str]:
     """One to three texts, of which some are above the limit."""
-    return [" ".join(draw.choices(PIECES, k=draw.choice([0, 1, 5, 20, 90]))) for _ in range(draw.randrange(1, 4))]
+    return [
+        " ".join(draw.choices(PIECES, k=draw.choice([0, 1, 5, 20, 90])))
+        for _ in range(draw.randrange(1, 4))
+    ]
 
 
 def test_threads_and_processes_forked_meanwhile_get_the_ids_and_vectors_of_one() -> None:
@@ -51,7 +67,9 @@ def test_threads_and_processes_forked_meanwhile_get_the_ids_and_vectors_of_one()
 
     def wrong(call: int) -> bool:
         (job, prompt), (ids, vectors) = jobs[call % len(jobs)], expected[call % len(jobs)]
-        return shared.tokenize(job, 16, prompt) != ids or not np.allclose(shared.encode(job), vectors, atol=1e-5)
+        return shared.tokenize(job, 16, prompt) != ids or not np.allclose(
+            shared.encode(job), vectors, atol=1e-5
+        )
 
     def child(call: int) -> None:
         os._exit(3 if wrong(call) else 0)
@@ -73,13 +91,20 @@ def test_threads_and_processes_forked_meanwhile_get_the_ids_and_vectors_of_one()
 
 def damage(folder: Path, draw: random.Random) -> str:
     """Changes one thing of a model's folder, and says what."""
-    path = draw.choice(sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "README.md"))
+    path = draw.choice(
+        sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "README.md")
+    )
     what = draw.choice(["value"] * 6 + ["remove", "cut", "byte", "pipe", "zeros", "huge", "text"])
     if what == "value":
-        path = draw.choice([file for file in sorted(folder.rglob("*.json")) if file.name != "tokenizer.json"])
+        path = draw.choice(
+            [file for file in sorted(folder.rglob("*.json")) if file.name != "tokenizer.json"]
+        )
         content = json.loads(path.read_text())
         target = draw.choice(content) if isinstance(content, list) else content
-        key, value = draw.choice([*target, "truncate_dim", "auto_map", "return_dict"]), draw.choice(VALUES)
+        key, value = (
+            draw.choice([*target, "truncate_dim", "auto_map", "return_dict"]),
+            draw.choice(VALUES),
+        )
         target[key] = value
         path.write_text(json.dumps(content))
         return f"{path.relative_to(folder)}: {key} = {value!r}"
@@ -138,7 +163,9 @@ def test_a_damaged_folder_gives_equal_vectors_a_warning_or_one_line(
             bad.append((number, what, end))
         shutil.rmtree(folder)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
-    print(f"\nfolders: seed {SEED}, {FOLDERS} changed, {dict(counts)}, slowest {slowest:.1f} s, {memory:.0f} MB more")
+    print(
+        f"\nfolders: seed {SEED}, {FOLDERS} changed, {dict(counts)}, slowest {slowest:.1f} s, {memory:.0f} MB more"
+    )
     assert not bad
     assert slowest < 30  # seconds; other processes may share the machine
     assert memory < 1000

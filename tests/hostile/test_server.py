@@ -34,8 +34,36 @@ CONNECTIONS, IDLE = 32, 1200  # the latter are more than the server has files fo
 LARGEST = 4 * 2**20
 SEED = int(os.environ.get("ISOTUNE_SEED", random.randrange(10**6)))
 SECONDS = float(os.environ.get("ISOTUNE_SECONDS", 60))
-SIGNS = ["xq", "a ", " ", "犬", "\u0301", "🎈", "é", ".", "q☃", "\0", "\u200b", "[MASK] ", "don't ", "\n", "W" * 99]
-FIELDS = ["first", "second", "input", "model", "measure", "query", "k", "where", "hybrid", "encoding_format", "x"]
+SIGNS = [
+    "xq",
+    "a ",
+    " ",
+    "犬",
+    "\u0301",
+    "🎈",
+    "é",
+    ".",
+    "q☃",
+    "\0",
+    "\u200b",
+    "[MASK] ",
+    "don't ",
+    "\n",
+    "W" * 99,
+]
+FIELDS = [
+    "first",
+    "second",
+    "input",
+    "model",
+    "measure",
+    "query",
+    "k",
+    "where",
+    "hybrid",
+    "encoding_format",
+    "x",
+]
 PATHS = ["/similarity", "/similarity", "/v1/embeddings", "/search"]
 
 
@@ -53,10 +81,23 @@ class Chance(random.Random):
     def value(self) -> bytes:
         """A value in JSON, or nearly."""
         number, text = self.size(LARGEST / 4), json.dumps(self.text(300)).encode()
-        short = [text, b"[%s]" % text, json.dumps(self.where()).encode(), b'"\\ud800"', b'"\\uD83D"', b'"\xed\xa0\x80"']
+        short = [
+            text,
+            b"[%s]" % text,
+            json.dumps(self.where()).encode(),
+            b'"\\ud800"',
+            b'"\\uD83D"',
+            b'"\xed\xa0\x80"',
+        ]
         short += [b"null", b"true", b"-0", b"1e999", b"NaN", b"[],{}", b'["a","b\\udc00"]', b"'a'"]
         nested, parts = "]" * (number // 2 + 1), ("[],", '"a",', "1,", "{},")
-        shapes = [("", "9", ""), ("", "[", ""), ("[", "[", nested), ("", '{"a":', ""), ("{", '"a":{},', '"a":1}')]
+        shapes = [
+            ("", "9", ""),
+            ("", "[", ""),
+            ("[", "[", nested),
+            ("", '{"a":', ""),
+            ("{", '"a":{},', '"a":1}'),
+        ]
         shapes += [("[", part, "1]") for part in parts]
         shapes.append(('"', "\\u00e9", '"'))
         if self.random() < 0.3:
@@ -72,13 +113,41 @@ class Chance(random.Random):
 
     def where(self) -> str:
         """A filter, or nearly."""
-        words = ["lang", "=", "'en'", "year", ">", "1990", "(", ")", "NOT", "AND", "OR", "IN", "LIKE", "'%a_'"]
-        words += ["text", "flag", "1e999", ";", "--", "\0", "length(repeat(text, 9000000))", "`odd name`", "'"]
+        words = [
+            "lang",
+            "=",
+            "'en'",
+            "year",
+            ">",
+            "1990",
+            "(",
+            ")",
+            "NOT",
+            "AND",
+            "OR",
+            "IN",
+            "LIKE",
+            "'%a_'",
+        ]
+        words += [
+            "text",
+            "flag",
+            "1e999",
+            ";",
+            "--",
+            "\0",
+            "length(repeat(text, 9000000))",
+            "`odd name`",
+            "'",
+        ]
         return " ".join(self.choices(words, k=self.size(60)))
 
     def body(self) -> bytes:
         """A body of a few fields, sometimes cut or with changed bytes, or none of these."""
-        fields = [b'"%s":%s' % (self.choice(FIELDS).encode(), self.value()) for _ in range(self.choice((1, 1, 2, 4)))]
+        fields = [
+            b'"%s":%s' % (self.choice(FIELDS).encode(), self.value())
+            for _ in range(self.choice((1, 1, 2, 4)))
+        ]
         fields.append(b'"%s":["a dog"]' % self.choice((b"first", b"input", b"query")))
         body = bytearray(b"{%s}" % b",".join(self.sample(fields, len(fields))))[:LARGEST]
         match self.randrange(12):
@@ -95,14 +164,35 @@ class Chance(random.Random):
         """A whole request; some have wrong lengths, chunks, headers, methods or paths."""
         if self.random() < 0.15:
             method = self.choice(["GET"] * 6 + ["HEAD", "OPTIONS", "PUT", "X" * self.size(60_000)])
-            paths = ["/", "/metrics", "/health", "/page.js", "/v1/models", "/%ff%00", "/" + "a" * self.size(60_000)]
+            paths = [
+                "/",
+                "/metrics",
+                "/health",
+                "/page.js",
+                "/v1/models",
+                "/%ff%00",
+                "/" + "a" * self.size(60_000),
+            ]
             path = self.choice(paths)
-            return f"{method} {path} HTTP/1.{self.choice('0111')}\r\nhost: localhost\r\n\r\n".encode() * self.size(2000)
+            return (
+                f"{method} {path} HTTP/1.{self.choice('0111')}\r\nhost: localhost\r\n\r\n".encode()
+                * self.size(2000)
+            )
         body, length = self.body(), self.choice([0] * 20 + [1, -1, -3, 10**9, 10**30])
-        kind = self.choice(["application/json"] * 9 + ["text/plain", "application/json; charset=utf-16"])
+        kind = self.choice(
+            ["application/json"] * 9 + ["text/plain", "application/json; charset=utf-16"]
+        )
         head = f"POST {self.choice(PATHS)} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\n"
-        extra = ["content-encoding: gzip\r\n", "expect: 100-continue\r\n", "upgrade: h2c\r\nconnection: upgrade\r\n"]
-        extra += ["x: " + "a" * self.size(10**6) + "\r\n", "x: a\r\n" * self.size(10**4), "transfer-encoding: gzip\r\n"]
+        extra = [
+            "content-encoding: gzip\r\n",
+            "expect: 100-continue\r\n",
+            "upgrade: h2c\r\nconnection: upgrade\r\n",
+        ]
+        extra += [
+            "x: " + "a" * self.size(10**6) + "\r\n",
+            "x: a\r\n" * self.size(10**4),
+            "transfer-encoding: gzip\r\n",
+        ]
         head += self.choice([""] * 20 + extra)
         if self.random() < 0.7:
             return f"{head}content-length: {len(body) + length}\r\n\r\n".encode() + body
@@ -123,7 +213,9 @@ async def client(port: int, chance: Chance, end: float, counts: Counter[str]) ->
             for _ in range(chance.choice((1, 1, 3, 30))):
                 content, way = chance.request(), chance.random()
                 counts["requests"] += 1
-                for i in range(0, len(content), step := len(content) if way < 0.9 else len(content) // 20 + 1):
+                for i in range(
+                    0, len(content), step := len(content) if way < 0.9 else len(content) // 20 + 1
+                ):
                     writer.write(content[i : i + step])
                     await asyncio.wait_for(writer.drain(), 5)
                     await asyncio.sleep(0 if way < 0.9 else chance.random() / 5)
@@ -157,9 +249,13 @@ async def idle(port: int, seconds: float, end: float) -> None:
 async def attack(port: int, seed: int, seconds: float) -> None:
     """Has all hostile clients ask: the last third of the time with many idle connections beside them."""
     counts, end = Counter[str](), time.monotonic() + seconds
-    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
     crowd = (idle(port, seconds * 2 / 3, end) for _ in range(IDLE))
-    clients = (client(port, Chance(f"{seed} {number}"), end, counts) for number in range(CONNECTIONS))
+    clients = (
+        client(port, Chance(f"{seed} {number}"), end, counts) for number in range(CONNECTIONS)
+    )
     await asyncio.gather(*crowd, *clients)
     print(json.dumps(counts))
 
@@ -187,7 +283,10 @@ class Good:
         data = self.ask("/v1/embeddings", input=self.texts)["data"]
         assert np.allclose([item["embedding"] for item in data], self.vectors, atol=1e-5)
         assert np.isclose(self.ask("/similarity", first=self.texts[:1])["similarities"][0][0], 1)
-        assert [hit["id"] for hit in self.ask("/search", query="a dog", k=5, where="lang = 'en'")["hits"]] == self.hits
+        assert [
+            hit["id"]
+            for hit in self.ask("/search", query="a dog", k=5, where="lang = 'en'")["hits"]
+        ] == self.hits
 
 
 @pytest.mark.slow
@@ -197,7 +296,10 @@ def test_hostile_clients_do_no_harm(tmp_path: Path) -> None:
 
     print(f"ISOTUNE_SEED={SEED}")
     index, log = Index.create(tmp_path / "index", "bert-tiny"), tmp_path / "log"
-    columns = [{"lang": "en", "year": 1990, "flag": True, "odd name": "x"}, {"lang": None, "year": 2000, "flag": None}]
+    columns = [
+        {"lang": "en", "year": 1990, "flag": True, "odd name": "x"},
+        {"lang": None, "year": 2000, "flag": None},
+    ]
     index.add(Document(f"{i}", f"a dog sees {i}", columns[i % 2]) for i in range(500))
     with serving(["bert-tiny", "--index", str(index.folder)], log, files=1024) as server:
         good = Good(server.port, index)
@@ -205,16 +307,25 @@ def test_hostile_clients_do_no_harm(tmp_path: Path) -> None:
             good.round()
         alone, good.times, started = np.median(good.times), [], time.monotonic()
         start = most = server.memory()
-        command = [sys.executable, "-m", "tests.hostile.test_server", *map(str, (server.port, SEED, SECONDS))]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.hostile.test_server",
+            *map(str, (server.port, SEED, SECONDS)),
+        ]
         root = Path(__file__).parents[2]
-        with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as hostile:
+        with subprocess.Popen(
+            command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as hostile:
             while hostile.poll() is None:
                 good.round()
                 most = max(most, server.memory())
                 time.sleep(0.02)
             out, err = hostile.communicate()
         with socket.create_connection(("127.0.0.1", server.port)) as half:
-            half.sendall(b"POST /similarity HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+            half.sendall(
+                b"POST /similarity HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
+            )
             ended = time.monotonic()
             server.popen.send_signal(signal.SIGTERM)
             assert server.popen.wait(30) == -signal.SIGTERM
@@ -223,7 +334,9 @@ def test_hostile_clients_do_no_harm(tmp_path: Path) -> None:
     tracebacks = len(re.findall(r"Traceback|in answering|panicked", said))
     minutes = (time.monotonic() - started) / 60
     counts = json.loads(out) if hostile.returncode == 0 else {}
-    times = f"median {np.median(good.times):.3f} s, worst {max(good.times):.2f} s (alone {alone:.3f} s)"
+    times = (
+        f"median {np.median(good.times):.3f} s, worst {max(good.times):.2f} s (alone {alone:.3f} s)"
+    )
     print(
         f"server: {counts.get('requests', 0):,} hostile requests {dict(sorted(counts.items()))}, {len(good.times):,} "
         f"right answers beside them: {times}; memory {start:.0f} to {most:.0f} MB; log {len(said) / 1000:.0f} kB in "

@@ -26,10 +26,29 @@ from isotune.use.search import Index
 
 SEED = int(os.environ.get("ISOTUNE_SEED") or Random().randrange(2**32))
 TABLES, PART = 40, 7  # PART: rows of a block, so that a small table has several
-WORDS = ["lamp", "Zé", "犬", "a,b", 'he said ""no""', "two\nlines", "tab\there", "cr\rhere", "'", "\u2028", "007"]
+WORDS = [
+    "lamp",
+    "Zé",
+    "犬",
+    "a,b",
+    'he said ""no""',
+    "two\nlines",
+    "tab\there",
+    "cr\rhere",
+    "'",
+    "\u2028",
+    "007",
+]
 WORDS += ["NaN"]
 NAMES = ["a", "b c", "ชื่อ", "Text", "x_1", "select", "d-e", "é"]
-TYPES = [pa.int8(), pa.uint64(), pa.float32(), pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("ns")]
+TYPES = [
+    pa.int8(),
+    pa.uint64(),
+    pa.float32(),
+    pa.date32(),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+]
 TYPES += [pa.duration("ms"), pa.time64("ns"), pa.decimal128(20, 3)]
 KINDS = ["text", "whole", "number", "flag", "code", "list", "any"]
 Row = dict[str, Any]
@@ -43,24 +62,44 @@ def value(draw: Random, kind: str, depth: int = 0) -> Any:
         inner = [value(draw, "any", depth + 1) for _ in range(draw.randrange(3))]
         for _ in range(draw.choice([60, 130, 260, 400]) if draw.random() < 0.02 else 0):
             inner = [{"r": inner}]
-        return inner if draw.random() < 0.5 else dict(zip(draw.sample(["a", "é", "k\0", ""], 2), inner, strict=False))
+        return (
+            inner
+            if draw.random() < 0.5
+            else dict(zip(draw.sample(["a", "é", "k\0", ""], 2), inner, strict=False))
+        )
     draws: dict[str, list[Any]] = {
-        "text": [" ".join(draw.choices(WORDS, k=draw.choice([1, 2, 5]))), "-" * draw.choice([1, 150_000])],
-        "whole": [draw.randrange(100), draw.randrange(-9, 9), draw.randrange(-(2**63), 2**63), 2**53 + 1],
+        "text": [
+            " ".join(draw.choices(WORDS, k=draw.choice([1, 2, 5]))),
+            "-" * draw.choice([1, 150_000]),
+        ],
+        "whole": [
+            draw.randrange(100),
+            draw.randrange(-9, 9),
+            draw.randrange(-(2**63), 2**63),
+            2**53 + 1,
+        ],
         "number": [draw.uniform(-1e9, 1e9), 5, -0.0, 1e300, 2.5e-9, math.nan, math.inf],
         "flag": [True, False],
         "code": ["007", "12", "-01.5", "0"],
     }
-    return draw.choice(draws.get(kind) or [None, {}, *draws["text"], *draws["whole"], *draws["number"], True])
+    return draw.choice(
+        draws.get(kind) or [None, {}, *draws["text"], *draws["whole"], *draws["number"], True]
+    )
 
 
 def random_rows(draw: Random) -> list[Row]:
     """Rows whose columns have mostly one kind of value, perhaps from a later row on, and now and then another."""
-    columns = [(name, draw.choice(KINDS), draw.choice([0, PART + 1])) for name in draw.sample(NAMES, draw.randrange(6))]
+    columns = [
+        (name, draw.choice(KINDS), draw.choice([0, PART + 1]))
+        for name in draw.sample(NAMES, draw.randrange(6))
+    ]
     surprise = draw.choice([0, 0, 0, 0, 0, 0.1])
     rows = []
     for place in range(draw.choice([1, 3, PART, 3 * PART + 2])):
-        row: Row = {"id": f"r{place}", "text": f"{draw.choice(['lamp', 'a chair', 'Zé 犬'])} {place}"}
+        row: Row = {
+            "id": f"r{place}",
+            "text": f"{draw.choice(['lamp', 'a chair', 'Zé 犬'])} {place}",
+        }
         for name, kind, first in columns:
             if place >= first and draw.random() < 0.8:
                 row[name] = value(draw, draw.choice(KINDS) if draw.random() < surprise else kind)
@@ -79,9 +118,13 @@ def arrow_table(draw: Random) -> pa.Table:
         values = [draw.choice([None, k, k * 1000, k * 1000 + draw.randrange(2)]) for k in rows]
         wrapped = {
             pa.null(): [None for _ in rows],
-            type_: [value if type_ != pa.int8() or value is None else value % 100 for value in values],
+            type_: [
+                value if type_ != pa.int8() or value is None else value % 100 for value in values
+            ],
             pa.list_(pa.list_(pa.date32())): [[[value], []] for value in values],
-            pa.struct({"d": pa.date32(), "n": pa.null()}): [{"d": value, "n": None} for value in values],
+            pa.struct({"d": pa.date32(), "n": pa.null()}): [
+                {"d": value, "n": None} for value in values
+            ],
             pa.map_(pa.string(), pa.int64()): [[("k", value)] for value in values],
         }
         chosen = draw.choice([type_, type_, type_, *wrapped])
@@ -94,15 +137,27 @@ def write(draw: Random, path: Path) -> list[Row]:
     if path.suffix == ".parquet":
         pq.write_table(arrow_table(draw), path)
         return pq.read_table(path).to_pylist()
-    rows, end, mark = random_rows(draw), draw.choice(["\n", "\r\n", "\r"]), draw.choice([b"", b"\xef\xbb\xbf"])
+    rows, end, mark = (
+        random_rows(draw),
+        draw.choice(["\n", "\r\n", "\r"]),
+        draw.choice([b"", b"\xef\xbb\xbf"]),
+    )
     if path.suffix == ".jsonl":
         lines = [json.dumps(row, ensure_ascii=draw.random() < 0.5) for row in rows]
-        path.write_bytes(mark + "".join(line + draw.choice([end, end * 2]) for line in lines).encode())
+        path.write_bytes(
+            mark + "".join(line + draw.choice([end, end * 2]) for line in lines).encode()
+        )
         return [json.loads(line) for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
     values = [[row.get(name) for name in names] for row in rows]
-    cells = [["" if x is None else x if isinstance(x, str) else json.dumps(x) for x in line] for line in values]
-    header = [*names[:-1], "" if len(names) > 2 and draw.random() < 0.2 else names[-1]]  # "" as pandas' index
+    cells = [
+        ["" if x is None else x if isinstance(x, str) else json.dumps(x) for x in line]
+        for line in values
+    ]
+    header = [
+        *names[:-1],
+        "" if len(names) > 2 and draw.random() < 0.2 else names[-1],
+    ]  # "" as pandas' index
     file = io.StringIO(newline="")
     if path.suffix == ".tsv":
         cells = [[" ".join(cell.split()) for cell in line] for line in cells]
@@ -110,7 +165,9 @@ def write(draw: Random, path: Path) -> list[Row]:
     else:
         sign = draw.choice(",;")
         file.write(f"sep={sign}{end}" if sign == ";" else "")
-        csv.writer(file, delimiter=sign, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([header, *cells])
+        csv.writer(file, delimiter=sign, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
+            [header, *cells]
+        )
     path.write_bytes(mark + file.getvalue().encode())
     header = [name or f"Unnamed: {place}" for place, name in enumerate(header)]
     return [dict(zip(header, line, strict=True)) for line in cells]
@@ -129,7 +186,9 @@ def same(value: Any, kept: Any, inside: bool = False) -> bool:
                 return found == kept and isinstance(found, bool) == isinstance(kept, bool)
             return False
         case (dict(), dict()):
-            return value.keys() == kept.keys() and all(same(value[key], kept[key], True) for key in value)
+            return value.keys() == kept.keys() and all(
+                same(value[key], kept[key], True) for key in value
+            )
         case (list() | tuple(), list() | tuple()):
             return len(value) == len(kept) and all(map(same, value, kept, repeat(True)))
         case (date(), str()):
@@ -139,7 +198,10 @@ def same(value: Any, kept: Any, inside: bool = False) -> bool:
 
 @pytest.mark.slow
 def test_random_tables_are_kept_or_refused_in_a_line(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("isotune.data.tables.ROWS", PART)
     monkeypatch.chdir(tmp_path)
@@ -150,7 +212,9 @@ def test_random_tables_are_kept_or_refused_in_a_line(
     def call(*words: object) -> bool:
         """Whether a command did its work; what it says otherwise is one line."""
         codes.append(main([str(word) for word in words]))
-        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+        lines = [
+            line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")
+        ]
         if codes[-1] and (codes[-1] != 2 or len(lines) != 1 or ": column " not in lines[0]):
             wrong.append(f"{words}: {codes[-1]}, {lines}")
         return codes[-1] == 0
@@ -158,7 +222,10 @@ def test_random_tables_are_kept_or_refused_in_a_line(
     def compare(what: object, expected: list[Row], kept: list[Row]) -> None:
         for row, found in zip(expected, kept, strict=True):
             lost = [name for name in row | found if not same(row.get(name), found.get(name))]
-            wrong.extend(f"{what}: {name}: {row.get(name)!r:.200} became {found.get(name)!r:.200}" for name in lost)
+            wrong.extend(
+                f"{what}: {name}: {row.get(name)!r:.200} became {found.get(name)!r:.200}"
+                for name in lost
+            )
 
     for number in range(TABLES):
         draw = Random(f"{SEED}-{number}")
@@ -168,11 +235,21 @@ def test_random_tables_are_kept_or_refused_in_a_line(
             expected = write(draw, path)
             if call("encode", tiny_model, path, "--out", path.stem):
                 found = pq.read_table(f"{path.stem}/{path.stem}.parquet").drop_columns("vector")
-                compare(path, expected, found.to_pylist() if path.suffix == ".parquet" else rows_of(found))
+                compare(
+                    path,
+                    expected,
+                    found.to_pylist() if path.suffix == ".parquet" else rows_of(found),
+                )
             if call("index", tiny_model, path, "--out", index):
                 stored |= {row["id"]: row for row in expected}
-            rows = {row.pop("id"): row for row in Index.open(index).store.first(10_000) if row.pop("vector")}
-            compare(index, list(stored.values()), [{"id": name, **rows.pop(name)} for name in stored])
+            rows = {
+                row.pop("id"): row
+                for row in Index.open(index).store.first(10_000)
+                if row.pop("vector")
+            }
+            compare(
+                index, list(stored.values()), [{"id": name, **rows.pop(name)} for name in stored]
+            )
             wrong += [f"{index}: {name} came from nowhere" for name in rows]
     with capsys.disabled():
         counts = f"{codes.count(0)} commands kept all, {codes.count(2)} refused in a line, {len(wrong)} wrong or lost"

@@ -20,7 +20,12 @@ pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("ISOTUNE_SEED") or random.SystemRandom().randrange(10**6))
 ROUNDS = 3  # pairs of each command
-EQUAL = ("analyse", "encode to a folder", "index", "label")  # which go on with what is there: twins do the same
+EQUAL = (
+    "analyse",
+    "encode to a folder",
+    "index",
+    "label",
+)  # which go on with what is there: twins do the same
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +42,15 @@ def twins(inputs: Inputs) -> Iterator[tuple[str, list[str], list[str]]]:
         yield name, words, words if name in EQUAL else second[name]
     to_parquet = [[*lines["encode to a file"][:-1], "out/v.parquet"] for lines in (first, second)]
     yield "encode to parquet", *to_parquet
-    yield "export", *(["export", model, "--out", "out/onnx"] for model in (inputs.model, "bert-tiny"))
+    yield (
+        "export",
+        *(["export", model, "--out", "out/onnx"] for model in (inputs.model, "bert-tiny")),
+    )
 
 
-def test_of_twins_one_ends_well_and_what_is_there_is_its_own(inputs: Inputs, tmp_path: Path) -> None:
+def test_of_twins_one_ends_well_and_what_is_there_is_its_own(
+    inputs: Inputs, tmp_path: Path
+) -> None:
     chance, pairs, refused = random.Random(SEED), 0, 0
     for name, *commands in twins(inputs):
         expected, seconds = [], 0.0
@@ -69,4 +79,6 @@ def test_of_twins_one_ends_well_and_what_is_there_is_its_own(inputs: Inputs, tmp
             assert there == expected[won[0]], wrong
             assert not [path for path in shared.rglob("*.part")], wrong
             pairs, refused = pairs + 1, refused + 2 - len(won)
-    print(f"\ntwins (seed {SEED}): {pairs} pairs of commands, {refused} refused in one line, 0 torn, 0 lost")
+    print(
+        f"\ntwins (seed {SEED}): {pairs} pairs of commands, {refused} refused in one line, 0 torn, 0 lost"
+    )

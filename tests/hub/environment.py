@@ -11,14 +11,28 @@ from tempfile import TemporaryDirectory
 from tests.hub.server import LocalHub
 
 if "huggingface_hub" in sys.modules:
-    raise ImportError("huggingface_hub was imported before tests.hub.environment: it would ask the real hub")
+    raise ImportError(
+        "huggingface_hub was imported before tests.hub.environment: it would ask the real hub"
+    )
 
 HUB = LocalHub()
 _home = TemporaryDirectory(prefix="hub-cache-")  # removed when Python ends
 
-for _name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
+for _name in (
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HF_HUB_OFFLINE",
+    "HF_DATASETS_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+):
     os.environ.pop(_name, None)
-for _name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "HF_ASSETS_CACHE", "HF_XET_CACHE"):
+for _name in (
+    "HF_HUB_CACHE",
+    "HF_DATASETS_CACHE",
+    "HF_MODULES_CACHE",
+    "HF_ASSETS_CACHE",
+    "HF_XET_CACHE",
+):
     os.environ.pop(_name, None)
 os.environ |= {
     "HF_ENDPOINT": HUB.url,

@@ -28,7 +28,9 @@ def with_shards(folder: Path) -> Files:
         files[name] = save({key: weights[key] for key in half}, metadata={"format": "pt"})
         index |= dict.fromkeys(half, name)
     size = sum(weight.numel() * weight.element_size() for weight in weights.values())
-    files["model.safetensors.index.json"] = json.dumps({"metadata": {"total_size": size}, "weight_map": index}).encode()
+    files["model.safetensors.index.json"] = json.dumps(
+        {"metadata": {"total_size": size}, "weight_map": index}
+    ).encode()
     return files
 
 
@@ -42,11 +44,15 @@ def with_pickle(folder: Path) -> Files:
         config.pop(key, None)
     vocabulary = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     file = io.BytesIO()
-    weights = {f"bert.{name}": weight for name, weight in load_file(folder / "model.safetensors").items()}
+    weights = {
+        f"bert.{name}": weight for name, weight in load_file(folder / "model.safetensors").items()
+    }
     torch.save(weights, file, _use_new_zipfile_serialization=False)
     return {
         "config.json": json.dumps(config).encode(),
         "pytorch_model.bin": file.getvalue(),
-        "vocab.txt": "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode(),
+        "vocab.txt": "".join(
+            f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)
+        ).encode(),
         "bert_model.ckpt.index": b"not read",
     }

@@ -22,7 +22,19 @@ Rows = Sequence[Mapping[str, Any]]
 
 NLI = ClassLabel(names=["entailment", "neutral", "contradiction"])
 TEXT = Value("string")
-STS17 = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es", "fr-en", "it-en", "ko-ko", "nl-en")
+STS17 = (
+    "ar-ar",
+    "en-ar",
+    "en-de",
+    "en-en",
+    "en-tr",
+    "es-en",
+    "es-es",
+    "fr-en",
+    "it-en",
+    "ko-ko",
+    "nl-en",
+)
 SICK = ("premise", "hypothesis", "relatedness_score", "entailment_judgment")
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "zh")  # no "ja"
 
@@ -43,7 +55,10 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
 def card(configs: Mapping[str, Mapping[str, str]]) -> bytes:
     """A dataset's README, which says for each configuration where each split is."""
     files = [
-        {"config_name": name, "data_files": [{"split": split, "path": path} for split, path in splits.items()]}
+        {
+            "config_name": name,
+            "data_files": [{"split": split, "path": path} for split, path in splits.items()],
+        }
         for name, splits in configs.items()
     ]
     return f"---\n{yaml.safe_dump({'configs': files}, sort_keys=False)}---\n".encode()
@@ -55,11 +70,16 @@ def in_parquet(configs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Rows]
     for name, (features, splits) in configs.items():
         for split, rows in splits.items():
             files[f"{name}/{split}-00000-of-00001.parquet"] = parquet(features, rows)
-    places = {name: {split: f"{name}/{split}-*" for split in splits} for name, (_, splits) in configs.items()}
+    places = {
+        name: {split: f"{name}/{split}-*" for split in splits}
+        for name, (_, splits) in configs.items()
+    }
     return {"README.md": card(places), **files}
 
 
-def splits(names: Iterable[str], row: Callable[[int], Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def splits(
+    names: Iterable[str], row: Callable[[int], Mapping[str, Any]]
+) -> dict[str, list[Mapping[str, Any]]]:
     """Rows for each split, all of them different."""
     start, result = 0, {}
     for name in names:
@@ -72,7 +92,12 @@ def all_nli() -> Files:
     names = ("train", "dev", "test")
     pairs = splits(names, lambda n: {"anchor": sentence(n), "positive": sentence(n + 1)})
     classes = splits(
-        names, lambda n: {"premise": sentence(n // 3), "hypothesis": sentence(n // 3 + n % 3), "label": n % 3}
+        names,
+        lambda n: {
+            "premise": sentence(n // 3),
+            "hypothesis": sentence(n // 3 + n % 3),
+            "label": n % 3,
+        },
     )
     return in_parquet(
         {
@@ -110,7 +135,11 @@ def glue() -> Files:
             "validation": [row(24 + n, n % 2) for n in range(20)],
             "test": [row(44 + n, -1) for n in range(12)],
         }
-        return {**dict.fromkeys(texts, TEXT), "label": ClassLabel(names=list(names)), "idx": Value("int32")}, rows
+        return {
+            **dict.fromkeys(texts, TEXT),
+            "label": ClassLabel(names=list(names)),
+            "idx": Value("int32"),
+        }, rows
 
     inference = ["entailment", "not_entailment"]
     return in_parquet(
@@ -128,37 +157,72 @@ def snli() -> Files:
     """With pairs on which no label was agreed, -1."""
     rows = splits(
         ("test", "validation", "train"),
-        lambda n: {"premise": sentence(n // 4), "hypothesis": sentence(n // 4 + n % 4), "label": (0, 1, 2, -1)[n % 4]},
+        lambda n: {
+            "premise": sentence(n // 4),
+            "hypothesis": sentence(n // 4 + n % 4),
+            "label": (0, 1, 2, -1)[n % 4],
+        },
     )
     return in_parquet({"plain_text": ({"premise": TEXT, "hypothesis": TEXT, "label": NLI}, rows)})
 
 
 def multi_nli() -> Files:
-    texts = [f"{side}{kind}" for side in ("premise", "hypothesis") for kind in ("", "_binary_parse", "_parse")]
-    features = {"promptID": Value("int32"), "pairID": TEXT, **dict.fromkeys(texts, TEXT), "genre": TEXT, "label": NLI}
+    texts = [
+        f"{side}{kind}"
+        for side in ("premise", "hypothesis")
+        for kind in ("", "_binary_parse", "_parse")
+    ]
+    features = {
+        "promptID": Value("int32"),
+        "pairID": TEXT,
+        **dict.fromkeys(texts, TEXT),
+        "genre": TEXT,
+        "label": NLI,
+    }
 
     def row(number: int) -> dict[str, Any]:
-        filled = {name: sentence(number // 3 + (number % 3 if name.startswith("hyp") else 0)) for name in texts}
-        return {"promptID": number, "pairID": f"{number}n", **filled, "genre": "fiction", "label": number % 3}
+        filled = {
+            name: sentence(number // 3 + (number % 3 if name.startswith("hyp") else 0))
+            for name in texts
+        }
+        return {
+            "promptID": number,
+            "pairID": f"{number}n",
+            **filled,
+            "genre": "fiction",
+            "label": number % 3,
+        }
 
     names = {"train": 24, "validation_matched": 12, "validation_mismatched": 12}
     files = {
-        f"data/{name}-00000-of-00001.parquet": parquet(features, list(map(row, range(n)))) for name, n in names.items()
+        f"data/{name}-00000-of-00001.parquet": parquet(features, list(map(row, range(n))))
+        for name, n in names.items()
     }
     return {"README.md": card({"default": {name: f"data/{name}-*" for name in names}}), **files}
 
 
 def quora_duplicates() -> Files:
     label = ClassLabel(names=["different", "duplicate"])
-    rows = splits(["train"], lambda n: {"sentence1": sentence(n), "sentence2": sentence(n + 1), "label": n % 2})
-    return in_parquet({"pair-class": ({"sentence1": TEXT, "sentence2": TEXT, "label": label}, rows)})
+    rows = splits(
+        ["train"],
+        lambda n: {"sentence1": sentence(n), "sentence2": sentence(n + 1), "label": n % 2},
+    )
+    return in_parquet(
+        {"pair-class": ({"sentence1": TEXT, "sentence2": TEXT, "label": label}, rows)}
+    )
 
 
 def sst5() -> Files:
     """JSON lines whose names alone say the splits."""
     names = ("very negative", "negative", "neutral", "positive", "very positive")
-    rows = splits(("train", "dev", "test"), lambda n: {"text": sentence(n), "label": n % 5, "label_text": names[n % 5]})
-    return {"README.md": b"# SST-5\n", **{f"{name}.jsonl": lines(split) for name, split in rows.items()}}
+    rows = splits(
+        ("train", "dev", "test"),
+        lambda n: {"text": sentence(n), "label": n % 5, "label_text": names[n % 5]},
+    )
+    return {
+        "README.md": b"# SST-5\n",
+        **{f"{name}.jsonl": lines(split) for name, split in rows.items()},
+    }
 
 
 def zipped(files: Mapping[str, list[dict[str, Any]]]) -> Files:
@@ -171,24 +235,33 @@ def zipped(files: Mapping[str, list[dict[str, Any]]]) -> Files:
 
 
 def pairs(count: int, start: int = 0, key: str = "score", **more: Any) -> list[dict[str, Any]]:
-    return [{"sentence1": a, "sentence2": b, key: score, **more} for a, b, score in scored(count, start)]
+    return [
+        {"sentence1": a, "sentence2": b, key: score, **more} for a, b, score in scored(count, start)
+    ]
 
 
 def sts(*names: str) -> Callable[[], Files]:
     """STS12 and STS13 of MTEB."""
-    return lambda: zipped({name: pairs(SIZES[name], 24 * place) for place, name in enumerate(names)})
+    return lambda: zipped(
+        {name: pairs(SIZES[name], 24 * place) for place, name in enumerate(names)}
+    )
 
 
 def stsbenchmark() -> Files:
     """Its column "split" says dev where the file is called validation."""
     more = {"genre": "main-captions", "dataset": "MSRvid", "year": "2012test", "sid": "0001"}
     names = (("train", "train", 0), ("validation", "dev", 24), ("test", "test", 36))
-    return zipped({name: pairs(SIZES[name], start, split=split, **more) for name, split, start in names})
+    return zipped(
+        {name: pairs(SIZES[name], start, split=split, **more) for name, split, start in names}
+    )
 
 
 def sts17() -> Files:
     """A configuration for each pair of languages."""
-    files = {f"test/{name}.jsonl.gz": gzip.compress(lines(pairs(12, lang=name)), mtime=0) for name in STS17}
+    files = {
+        f"test/{name}.jsonl.gz": gzip.compress(lines(pairs(12, lang=name)), mtime=0)
+        for name in STS17
+    }
     return {"README.md": card({name: {"test": f"test/{name}.jsonl.gz"} for name in STS17}), **files}
 
 
@@ -196,7 +269,9 @@ def stsb_languages() -> Files:
     """A configuration for each language."""
     features = {"sentence1": TEXT, "sentence2": TEXT, "similarity_score": Value("float32")}
     starts = {"test": 36, "train": 0, "dev": 24}
-    rows = {split: pairs(SIZES[split], start, "similarity_score") for split, start in starts.items()}
+    rows = {
+        split: pairs(SIZES[split], start, "similarity_score") for split, start in starts.items()
+    }
     return in_parquet({language: (features, rows) for language in LANGUAGES})
 
 
@@ -206,7 +281,10 @@ def sick() -> Files:
     features = dict(zip(SICK, (TEXT, TEXT, Value("float32"), judgment), strict=True))
     files = {}
     for name, start in (("train", 0), ("validation", 24), ("test", 36)):
-        values = [(a, b, 1 + 4 * score / 5, n % 3) for n, (a, b, score) in enumerate(scored(SIZES[name], start))]
+        values = [
+            (a, b, 1 + 4 * score / 5, n % 3)
+            for n, (a, b, score) in enumerate(scored(SIZES[name], start))
+        ]
         rows = [dict(zip(SICK, row, strict=True)) for row in values]
         files[f"default/{name}/0000.parquet"] = parquet(features, rows)
     return files

@@ -13,14 +13,18 @@ class Repository:
     kind: str
     name: str
     gated: bool = False
-    revisions: dict[str, Mapping[str, bytes]] = field(default_factory=dict)  # branch, tag or commit -> path -> content
+    revisions: dict[str, Mapping[str, bytes]] = field(
+        default_factory=dict
+    )  # branch, tag or commit -> path -> content
 
     def commit(self, revision: str) -> str:
         """The commit that a revision is: a hash of its files, so that other files are another commit."""
         if len(revision) == 40:
             return revision
         files = self.revisions[revision]
-        parts = [f"{path}:{hashlib.sha1(content).hexdigest()}" for path, content in sorted(files.items())]
+        parts = [
+            f"{path}:{hashlib.sha1(content).hexdigest()}" for path, content in sorted(files.items())
+        ]
         return hashlib.sha1("\n".join([self.kind, self.name, *parts]).encode()).hexdigest()
 
     def add(self, revision: str, files: Mapping[str, bytes]) -> str:
@@ -65,7 +69,17 @@ def entries(files: Mapping[str, bytes], folder: str, *, recursive: bool) -> list
         parts = path.removeprefix(prefix).split("/")
         for depth in range(1, len(parts) if recursive else min(2, len(parts))):
             above = prefix + "/".join(parts[:depth])
-            result[above] = {"type": "directory", "path": above, "oid": blob(above.encode()), "size": 0}
+            result[above] = {
+                "type": "directory",
+                "path": above,
+                "oid": blob(above.encode()),
+                "size": 0,
+            }
         if recursive or len(parts) == 1:
-            result[path] = {"type": "file", "path": path, "oid": blob(content), "size": len(content)}
+            result[path] = {
+                "type": "file",
+                "path": path,
+                "oid": blob(content),
+                "size": len(content),
+            }
     return list(result.values())

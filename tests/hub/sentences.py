@@ -14,4 +14,6 @@ def sentence(number: int) -> str:
 
 def scored(count: int, start: int = 0) -> list[tuple[str, str, float]]:
     """Pairs with scores from 0 to 5; the higher one is, the nearer are the sentences."""
-    return [(sentence(start + n), sentence(start + n + 5 - n % 6), float(n % 6)) for n in range(count)]
+    return [
+        (sentence(start + n), sentence(start + n + 5 - n % 6), float(n % 6)) for n in range(count)
+    ]

@@ -25,7 +25,8 @@ def senteval() -> bytes:
             files[f"{folder}/STS.input.{subset}.txt"] = "".join(f"{a}\t{b}\n" for a, b, _ in pairs)
             blank = year in ("15", "16")
             files[f"{folder}/STS.gs.{subset}.txt"] = "".join(
-                f"{'' if blank and n % 4 == 3 else score}\n" for n, (_, _, score) in enumerate(pairs)
+                f"{'' if blank and n % 4 == 3 else score}\n"
+                for n, (_, _, score) in enumerate(pairs)
             )
     for split, start in (("train", 0), ("dev", 24), ("test", 36)):
         files[f"STS/STSBenchmark/sts-{split}.csv"] = "".join(
@@ -33,7 +34,11 @@ def senteval() -> bytes:
             for n, (a, b, score) in enumerate(scored(SIZES[split], start))
         )
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-    for name, split, start in (("train", "train", 0), ("trial", "dev", 24), ("test_annotated", "test", 36)):
+    for name, split, start in (
+        ("train", "train", 0),
+        ("trial", "dev", 24),
+        ("test_annotated", "test", 36),
+    ):
         rows = [
             f"{n + 1}\t{a}\t{b}\t{1 + 4 * score / 5:.1f}\t{('NEUTRAL', 'ENTAILMENT', 'CONTRADICTION')[n % 3]}\n"
             for n, (a, b, score) in enumerate(scored(SIZES[split], start))
@@ -48,14 +53,19 @@ def senteval() -> bytes:
         for place, name in enumerate((first, second)):
             files[f"{folder}/{name}"] = "".join(f"{sentence(20 * place + n)}\n" for n in range(20))
     for name, count in (("train", 24), ("dev", 12), ("test", 12)):
-        files[f"SST/binary/sentiment-{name}"] = "".join(f"{sentence(n)}\t{n % 2}\n" for n in range(count))
+        files[f"SST/binary/sentiment-{name}"] = "".join(
+            f"{sentence(n)}\t{n % 2}\n" for n in range(count)
+        )
     for name, count in (("train_5500", 24), ("TREC_10", 12)):
         files[f"TREC/{name}.label"] = "".join(
-            f"{('ABBR', 'DESC', 'ENTY', 'HUM', 'LOC', 'NUM')[n % 6]}:other {sentence(n)}\n" for n in range(count)
+            f"{('ABBR', 'DESC', 'ENTY', 'HUM', 'LOC', 'NUM')[n % 6]}:other {sentence(n)}\n"
+            for n in range(count)
         )
     for name, count in (("train", 24), ("test", 12)):
         rows = [f"{n % 2}\t{n}\t{n + 1}\t{sentence(n)}\t{sentence(n + 1)}\n" for n in range(count)]
-        files[f"MRPC/msr_paraphrase_{name}.txt"] = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(rows)
+        files[f"MRPC/msr_paraphrase_{name}.txt"] = (
+            "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(rows)
+        )
     return tarred(files)
 
 

@@ -45,7 +45,9 @@ class LocalHub:
         gated: bool = False,
     ) -> str:
         """Adds a revision to a model or dataset, which is made if it isn't there; returns its commit."""
-        contents = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+        contents = {
+            path: text.encode() if isinstance(text, str) else text for path, text in files.items()
+        }
         repository = self._repositories.setdefault((kind, name), Repository(kind, name))
         repository.gated = gated
         return repository.add(revision, contents)
@@ -58,7 +60,9 @@ class LocalHub:
         """Listens, if it doesn't already."""
         if self._server is None:
             self._server = _Server(self, self._socket)
-            threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+            threading.Thread(
+                target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+            ).start()
 
     def stop(self) -> None:
         """Breaks all connections and listens no more: connecting is refused, as by a hub that is down."""
@@ -108,7 +112,9 @@ class _Server(ThreadingHTTPServer):
 
 
 # /api/datasets/owner/name[/revision/REV | /tree/REV[/PATH] | /paths-info/REV]
-_API = re.compile(r"/api/(models|datasets)/([^/]+(?:/[^/]+)?)(?:/(revision|tree|paths-info)(?:/([^/]+)(?:/(.*))?)?)?$")
+_API = re.compile(
+    r"/api/(models|datasets)/([^/]+(?:/[^/]+)?)(?:/(revision|tree|paths-info)(?:/([^/]+)(?:/(.*))?)?)?$"
+)
 # [/datasets]/owner/name/resolve/REV/PATH; a revision with a slash in it comes quoted
 _FILE = re.compile(r"/(datasets/)?([^/]+(?:/[^/]+)?)/resolve/([^/]+)/(.+)$")
 
@@ -140,8 +146,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(statuses[0], "", "the test wants this to fail")
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()
-            form = parse_qs(address.query) | (parse_qs(body.decode()) if self.command == "POST" else {})
-            self._api(kind.removesuffix("s"), name, part, unquote(revision or "main"), unquote(path or ""), form)
+            form = parse_qs(address.query) | (
+                parse_qs(body.decode()) if self.command == "POST" else {}
+            )
+            self._api(
+                kind.removesuffix("s"),
+                name,
+                part,
+                unquote(revision or "main"),
+                unquote(path or ""),
+                form,
+            )
         elif file := _FILE.match(address.path):
             prefix, name, revision, path = file.groups()
             self._file("dataset" if prefix else "model", name, unquote(revision), unquote(path))
@@ -162,7 +177,13 @@ class _Handler(BaseHTTPRequestHandler):
         return repository
 
     def _api(
-        self, kind: str, name: str, part: str | None, revision: str, path: str, form: Mapping[str, Sequence[str]]
+        self,
+        kind: str,
+        name: str,
+        part: str | None,
+        revision: str,
+        path: str,
+        form: Mapping[str, Sequence[str]],
     ) -> None:
         repository = self._repository(kind, name, revision)
         if repository is None:
@@ -171,7 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
         if part in (None, "revision"):
             self._json(information(repository, revision))
         elif part == "tree":
-            below = entries(files, path, recursive=form.get("recursive", [""])[0].lower() in ("true", "1"))
+            below = entries(
+                files, path, recursive=form.get("recursive", [""])[0].lower() in ("true", "1")
+            )
             if path and not below:
                 self._error(404, "EntryNotFound", f"{path} does not exist on {revision}")
                 return
@@ -196,7 +219,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _json(self, value: Any) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
-    def _error(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def _error(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         more = {"X-Error-Code": code, "X-Error-Message": message} if code else {}
         self._send(status, json.dumps({"error": message}).encode(), {**more, **(headers or {})})
 

@@ -29,14 +29,19 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[LocalHub], None]:
 
 
 def test_datasets_are_read_offline_after_they_were_fetched(
-    published: LocalHub, uncounted: None, offline: Callable[[LocalHub], None], capsys: pytest.CaptureFixture[str]
+    published: LocalHub,
+    uncounted: None,
+    offline: Callable[[LocalHub], None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = ["all-nli", "snli:dev", "sts12", "hub:SetFit/sst5", "hub:me/notes/notes.jsonl"]
     published.add("me/notes", {"notes.jsonl": '{"sentence": "a dog"}\n' * 3}, kind="dataset")
     assert not any(map(available, names[:3]))
     assert run(["datasets", "fetch", *names]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^fetching: hub:princeton-nlp/datasets-for-simcse@\w{40}/senteval\.tar$", out, re.MULTILINE)
+    assert re.search(
+        r"^fetching: hub:princeton-nlp/datasets-for-simcse@\w{40}/senteval\.tar$", out, re.MULTILINE
+    )
     assert re.findall(r"^checked: (.*)$", out, re.MULTILINE) == [
         *("all-nli:train, 24 rows", "all-nli:dev, 12 rows", "all-nli:test, 12 rows"),
         *("snli:dev, 12 rows", "sts12:test, 60 rows"),
@@ -44,11 +49,17 @@ def test_datasets_are_read_offline_after_they_were_fetched(
     offline(published)
     assert all(map(available, names[:3]))
     assert len(list(read("all-nli:train", Pair))) == 8
-    assert {row.label for row in read("snli:test", LabelledPair)} == {"entailment", "neutral", "contradiction"}
+    assert {row.label for row in read("snli:test", LabelledPair)} == {
+        "entailment",
+        "neutral",
+        "contradiction",
+    }
     assert len(list(read("sts12:test", ScoredPair))) == 60
     assert len(list(read("hub:SetFit/sst5:validation", LabelledSentence))) == 12
     assert len(list(read("hub:me/notes/notes.jsonl", Sentence))) == 3
-    with pytest.raises(InputError, match=r"pair:train: can't be read from the Hugging Face hub \(.*offline mode"):
+    with pytest.raises(
+        InputError, match=r"pair:train: can't be read from the Hugging Face hub \(.*offline mode"
+    ):
         read("hub:sentence-transformers/all-nli/pair:train", Sentence)
 
 
@@ -63,7 +74,10 @@ def test_what_is_here_is_not_fetched_again(published: LocalHub, uncounted: None)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fetch", "nli-sample"], "nli-sample: it is not published; set ISOTUNE_DATA to a folder with nli/nli"),
+        (
+            ["fetch", "nli-sample"],
+            "nli-sample: it is not published; set ISOTUNE_DATA to a folder with nli/nli",
+        ),
         (["fetch", "qnlii"], "unknown dataset 'qnlii': did you mean 'qnli'"),
         (["fetch"], "fetch: name at least one dataset, as in isotune datasets fetch stsb"),
         (["fetch", "hub:me/none"], "hub:me/none: no such dataset on the Hugging Face hub"),
@@ -97,7 +111,11 @@ def test_a_table_is_fetched_with_its_model(
 def test_weights_in_the_root_are_fetched_where_only_a_subfolder_has_safetensors(
     local_hub: LocalHub, tiny_model: Path
 ) -> None:
-    files: Files = {**with_pickle(tiny_model), "1_Pooling/config.json": b"{}", "onnx/model.safetensors": b"not read"}
+    files: Files = {
+        **with_pickle(tiny_model),
+        "1_Pooling/config.json": b"{}",
+        "onnx/model.safetensors": b"not read",
+    }
     local_hub.add("me/mixed", files)
     Encoder.load("me/mixed").encode(["a dog"])
     assert not any(path.endswith("1_Pooling/pytorch_model.bin") for path in local_hub.asked)

@@ -31,7 +31,9 @@ INFERENCE = {"entailment", "neutral", "contradiction"}
 
 
 def test_a_revision(published: LocalHub, repositories: dict[str, Files]) -> None:
-    published.add("mteb/sts13-sts", {"test.jsonl": '{"sentence": "new"}\n'}, kind="dataset", revision="v2")
+    published.add(
+        "mteb/sts13-sts", {"test.jsonl": '{"sentence": "new"}\n'}, kind="dataset", revision="v2"
+    )
     assert list(read("hub:mteb/sts13-sts@v2:test", Sentence)) == [Sentence("new")]
     assert len(list(read("hub:mteb/sts13-sts:test", ScoredPair))) == 12
 
@@ -48,7 +50,9 @@ def test_scored_pairs_from_their_public_source(published: LocalHub, uncounted: N
     ]:
         pairs = read_scored_pairs(source)
         assert (len(pairs.scores), pairs.sentence1[0]) == (count, sentence(first)), source
-        assert len(set(pairs.subsets)) == (5 if source in ("sts12:test", "sts15:test") else 1), source
+        assert len(set(pairs.subsets)) == (5 if source in ("sts12:test", "sts15:test") else 1), (
+            source
+        )
 
 
 def test_labelled_rows_from_their_public_source(published: LocalHub, uncounted: None) -> None:
@@ -70,7 +74,10 @@ def test_labelled_rows_from_their_public_source(published: LocalHub, uncounted: 
         "sst2:test": (12, {"0", "1"}),
         "mr:train": (40, {"0", "1"}),
         "subj:train": (40, {"0", "1"}),
-        "trec:test": (12, {f"{kind}:other" for kind in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")}),
+        "trec:test": (
+            12,
+            {f"{kind}:other" for kind in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")},
+        ),
     }
     for source, (count, labels) in {**of_pairs, **of_sentences}.items():
         row_type: type[Any] = LabelledPair if source in of_pairs else LabelledSentence
@@ -91,7 +98,11 @@ def test_text_from_its_public_source(published: LocalHub, uncounted: None) -> No
 
 
 def test_a_changed_schema_is_refused(published: LocalHub, uncounted: None) -> None:
-    published.add("stanfordnlp/snli", {"test.jsonl": '{"first": "a", "second": "b", "gold": 1}\n'}, kind="dataset")
+    published.add(
+        "stanfordnlp/snli",
+        {"test.jsonl": '{"first": "a", "second": "b", "gold": 1}\n'},
+        kind="dataset",
+    )
     with pytest.raises(InputError, match="sentence1"):
         list(read("snli:test", LabelledPair))
 
@@ -100,37 +111,57 @@ def test_pairs_without_a_label_have_that_of_another_dataset(
     published: LocalHub, uncounted: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expected = list(read("quora:train", LabelledPair))[5:9]
-    lines = ["sentence1\tsentence2", "no such pair\tin quora", *(f"{a.upper()}\t{b}" for a, b, _ in expected)]
+    lines = [
+        "sentence1\tsentence2",
+        "no such pair\tin quora",
+        *(f"{a.upper()}\t{b}" for a, b, _ in expected),
+    ]
     content = "\n".join(lines).encode()
-    part = Split("test.tsv", hashlib.sha256(content).hexdigest(), row_count=5, gold_count=-1, rows_in_file=5)
+    part = Split(
+        "test.tsv", hashlib.sha256(content).hexdigest(), row_count=5, gold_count=-1, rows_in_file=5
+    )
     (tmp_path / "test.tsv").write_bytes(content)
     small = replace(DATASETS["minbert-quora-test"], splits=MappingProxyType({"test": part}))
     monkeypatch.setitem(DATASETS._entries, "minbert-quora-test", small)
-    assert [row.label for row in read("minbert-quora-test:test", LabelledPair)] == [row.label for row in expected]
+    assert [row.label for row in read("minbert-quora-test:test", LabelledPair)] == [
+        row.label for row in expected
+    ]
     assert len(list(read("minbert-quora-test:test", Sentence))) == 10
 
 
 def test_the_label_of_pairs_that_mean_the_same_can_be_named(published: LocalHub) -> None:
     source = "hub:sentence-transformers/quora-duplicates/pair-class:train"
     labelled = list(read(source, LabelledPair))
-    assert list(read(source, Pair, positive="Duplicate")) == [row[:2] for row in labelled if row.label == "duplicate"]
+    assert list(read(source, Pair, positive="Duplicate")) == [
+        row[:2] for row in labelled if row.label == "duplicate"
+    ]
     with pytest.raises(InputError, match="no Pair in it with the label same"):
         list(read(source, Pair, positive="same"))
-    with pytest.raises(InputError, match="can't tell which columns hold sentence1, sentence2, label"):
+    with pytest.raises(
+        InputError, match="can't tell which columns hold sentence1, sentence2, label"
+    ):
         list(read("hub:sentence-transformers/all-nli/pair:train", Pair, positive="same"))
 
 
 def test_a_missing_and_a_gated_dataset(published: LocalHub, repositories: dict[str, Files]) -> None:
     published.add("me/gated", repositories["SetFit/sst5"], kind="dataset", gated=True)
-    with pytest.raises(InputError, match=r"^hub:me/none: no such dataset on the Hugging Face hub; log in .* private$"):
+    with pytest.raises(
+        InputError,
+        match=r"^hub:me/none: no such dataset on the Hugging Face hub; log in .* private$",
+    ):
         list(read("hub:me/none", Sentence))
     for source in ("hub:me/gated", "hub:me/gated/train.jsonl"):
-        with pytest.raises(InputError, match=rf"^{source}: it is gated: ask for access .*'hf auth login'$"):
+        with pytest.raises(
+            InputError, match=rf"^{source}: it is gated: ask for access .*'hf auth login'$"
+        ):
             list(read(source, Sentence))
 
 
 def test_pairs_to_evaluate_on_need_a_split(published: LocalHub) -> None:
-    with pytest.raises(InputError, match=r"hub:mteb/stsbenchmark-sts: name the split to evaluate on, such as .*:test$"):
+    with pytest.raises(
+        InputError,
+        match=r"hub:mteb/stsbenchmark-sts: name the split to evaluate on, such as .*:test$",
+    ):
         read_scored_pairs("hub:mteb/stsbenchmark-sts")
     assert len(read_scored_pairs("hub:mteb/stsbenchmark-sts:test").scores) == 12
 
@@ -140,15 +171,32 @@ def test_pairs_to_evaluate_on_need_a_split(published: LocalHub) -> None:
     [
         ("mteb/sts12-sts:none", "unknown split of hub:mteb/sts12-sts 'none'. Known: test, train"),
         ("mteb/sts13-sts", "unknown split of hub:mteb/sts13-sts 'train'. Known: test"),
-        ("sentence-transformers/all-nli/pairs", "'pairs' not found. Available: ['pair', 'pair-class']"),
-        ("sentence-transformers/all-nli:train", "pick one among the available configs: ['pair', 'pair-class']"),
-        ("mteb/sts12-sts@v9:test", "hub:mteb/sts12-sts@v9:test: the repository has no such revision or file; see http"),
-        ("princeton-nlp/datasets-for-simcse/nli.csv", "/nli.csv: the repository has no such revision or file; see"),
-        ("princeton-nlp/datasets-for-simcse/nli_for_simcse.csv:train", ".csv: a file has no splits; leave out :train"),
+        (
+            "sentence-transformers/all-nli/pairs",
+            "'pairs' not found. Available: ['pair', 'pair-class']",
+        ),
+        (
+            "sentence-transformers/all-nli:train",
+            "pick one among the available configs: ['pair', 'pair-class']",
+        ),
+        (
+            "mteb/sts12-sts@v9:test",
+            "hub:mteb/sts12-sts@v9:test: the repository has no such revision or file; see http",
+        ),
+        (
+            "princeton-nlp/datasets-for-simcse/nli.csv",
+            "/nli.csv: the repository has no such revision or file; see",
+        ),
+        (
+            "princeton-nlp/datasets-for-simcse/nli_for_simcse.csv:train",
+            ".csv: a file has no splits; leave out :train",
+        ),
         ("mteb/sts12-sts@:test", "hub:mteb/sts12-sts@: write hub:owner/name[@revision]"),
     ],
 )
-def test_what_a_repository_lacks_is_an_error_with_what_it_has(published: LocalHub, source: str, message: str) -> None:
+def test_what_a_repository_lacks_is_an_error_with_what_it_has(
+    published: LocalHub, source: str, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         list(read(f"hub:{source}", Sentence))
 
@@ -161,11 +209,23 @@ def test_a_file_and_a_configuration_of_a_revision_that_has_a_slash(published: Lo
     assert len(list(read(f"hub:{source}/default/test/0000.parquet", ScoredPair))) == 12
 
 
-def test_a_run_records_the_commit_that_was_read(published: LocalHub, tiny_model: Path, pairs: Path) -> None:
-    commit = published.add("me/text", {"train.txt": "a dog\na cat\nthe ball\na man\n"}, kind="dataset")
-    options = {"model": str(tiny_model), "steps": 1, "batch_size": 2, "dev": "none", "tasks": [str(pairs)]}
+def test_a_run_records_the_commit_that_was_read(
+    published: LocalHub, tiny_model: Path, pairs: Path
+) -> None:
+    commit = published.add(
+        "me/text", {"train.txt": "a dog\na cat\nthe ball\na man\n"}, kind="dataset"
+    )
+    options = {
+        "model": str(tiny_model),
+        "steps": 1,
+        "batch_size": 2,
+        "dev": "none",
+        "tasks": [str(pairs)],
+    }
     run = train("hub:me/text", out="run", method="simcse", quiet=True, **options)
-    assert json.loads((run.folder / "data.json").read_text())["stage 1"]["commits"] == {"hub:me/text": commit}
+    assert json.loads((run.folder / "data.json").read_text())["stage 1"]["commits"] == {
+        "hub:me/text": commit
+    }
 
 
 def test_a_folder_does_not_stand_in_for_a_repository(published: LocalHub) -> None:
@@ -181,17 +241,23 @@ def test_a_hub_that_is_down_is_known_soon(published: LocalHub, status: int) -> N
         published.fail("/", status)
     else:
         published.stop()
-    for source in ("hub:mteb/sts12-sts:test", "hub:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv"):
+    for source in (
+        "hub:mteb/sts12-sts:test",
+        "hub:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv",
+    ):
         start = time.perf_counter()
         with pytest.raises(
-            InputError, match=rf"{source}: can't be read from the Hugging Face hub \(.*(refused|503).*\)$"
+            InputError,
+            match=rf"{source}: can't be read from the Hugging Face hub \(.*(refused|503).*\)$",
         ):
             list(read(source, Sentence))
         assert time.perf_counter() - start < 2
 
 
 @pytest.mark.parametrize("form", [with_safetensors, with_shards, with_pickle])
-def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Callable[[Path], Files]) -> None:
+def test_a_model_of_each_form(
+    local_hub: LocalHub, tiny_model: Path, form: Callable[[Path], Files]
+) -> None:
     local_hub.add("me/tiny", form(tiny_model))
     words = ["a dog sees the cat .", "the ball"]
     expected = Encoder.load(tiny_model).encode(words)
@@ -202,11 +268,15 @@ def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Calla
         Encoder.load("me/other")
 
 
-def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, tiny_model: Path) -> None:
+def test_an_encoder_on_the_hub_is_told_without_its_weights(
+    local_hub: LocalHub, tiny_model: Path
+) -> None:
     local_hub.add("me/plain", with_safetensors(tiny_model))
     local_hub.add("me/encoder", {**with_safetensors(tiny_model), "modules.json": b"[]"})
     assert [recipe_of_model(f"me/{name}") for name in ("plain", "encoder")] == ["default", "adapt"]
-    with pytest.raises(InputError, match="model me/missing: there is no such folder: no such model on the Hugging "):
+    with pytest.raises(
+        InputError, match="model me/missing: there is no such folder: no such model on the Hugging "
+    ):
         recipe_of_model("me/missing")
     assert not any("safetensors" in path for path in local_hub.asked)
     local_hub.add("me/modules", {"modules.json": b"[]", "0_Transformer/config.json": b"{}"})
@@ -214,13 +284,22 @@ def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, 
         huggingface_hub.snapshot_download(f"me/{name}")
     local_hub.stop()
     finished._on_hub.cache_clear()
-    assert recipe_of_model("me/encoder") == recipe_of_model("me/modules") == "adapt"  # from the cache
-    with pytest.raises(InputError, match=r"model me/plain: there is no such folder: can't be read .*refused"):
+    assert (
+        recipe_of_model("me/encoder") == recipe_of_model("me/modules") == "adapt"
+    )  # from the cache
+    with pytest.raises(
+        InputError, match=r"model me/plain: there is no such folder: can't be read .*refused"
+    ):
         recipe_of_model("me/plain")
 
 
 def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_model: Path) -> None:
-    others = {"modeling.py": "raise SystemExit", "tf_model.h5": "x", "onnx/model.onnx": "x", "flax_model.msgpack": "x"}
+    others = {
+        "modeling.py": "raise SystemExit",
+        "tf_model.h5": "x",
+        "onnx/model.onnx": "x",
+        "flax_model.msgpack": "x",
+    }
     local_hub.add("me/much", {**with_safetensors(tiny_model), **others})
     others["pytorch_model.bin"] = with_pickle(tiny_model)["pytorch_model.bin"]
     Encoder.load("me/much")
@@ -230,5 +309,7 @@ def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_mode
 
 def test_a_gated_model(local_hub: LocalHub, tiny_model: Path) -> None:
     local_hub.add("me/locked", with_safetensors(tiny_model), gated=True)
-    with pytest.raises(InputError, match=r"me/locked: .* it is gated: ask .* on http://.*/me/locked, .*log in"):
+    with pytest.raises(
+        InputError, match=r"me/locked: .* it is gated: ask .* on http://.*/me/locked, .*log in"
+    ):
         Encoder.load("me/locked")

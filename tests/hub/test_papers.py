@@ -18,7 +18,12 @@ from tests.hub.sentences import scored
 from tests.hub.server import LocalHub
 
 COUNTS = {"sts-train.csv": 24, "sts-dev.csv": 12, "sts-test-student.csv": 12, "quora-dev.csv": 20}
-COUNTS |= {"quora-train.csv": 24, "quora-test-student.csv": 12, "ids-cfimdb-train.csv": 24, "ids-cfimdb-dev.csv": 12}
+COUNTS |= {
+    "quora-train.csv": 24,
+    "quora-test-student.csv": 12,
+    "ids-cfimdb-train.csv": 24,
+    "ids-cfimdb-dev.csv": 12,
+}
 
 
 @pytest.fixture
@@ -28,14 +33,22 @@ def everywhere(published: LocalHub, monkeypatch: pytest.MonkeyPatch) -> LocalHub
     with zipfile.ZipFile(archive, "w") as spanish:
         for subset in ("news", "wikipedia"):
             pairs = scored(12)
-            spanish.writestr(f"sts-es-test.2014/STS.input.{subset}.txt", "".join(f"{a}\t{b}\n" for a, b, _ in pairs))
-            spanish.writestr(f"sts-es-test.2014/STS.gs.{subset}.txt", "".join(f"{score}\n" for *_, score in pairs))
+            spanish.writestr(
+                f"sts-es-test.2014/STS.input.{subset}.txt",
+                "".join(f"{a}\t{b}\n" for a, b, _ in pairs),
+            )
+            spanish.writestr(
+                f"sts-es-test.2014/STS.gs.{subset}.txt",
+                "".join(f"{score}\n" for *_, score in pairs),
+            )
     published.add("web/files", {"es.zip": archive.getvalue(), **_cs224n()}, kind="dataset")
     address = f"{published.url}/datasets/web/files/resolve/main/"
     for name, dataset in DATASETS.items():
         if dataset.web:
             web = address if dataset.web.endswith("/") else f"{address}es.zip"
-            splits = {split: replace(facts, web_sha256="") for split, facts in dataset.splits.items()}  # of other files
+            splits = {
+                split: replace(facts, web_sha256="") for split, facts in dataset.splits.items()
+            }  # of other files
             monkeypatch.setitem(DATASETS._entries, name, replace(dataset, web=web, splits=splits))
     return published
 
@@ -58,8 +71,12 @@ def _cs224n() -> dict[str, str]:
     return files
 
 
-@pytest.mark.parametrize("name", [name for name, dataset in DATASETS.items() if dataset.hub or dataset.web])
-def test_every_published_split_is_read_as_rows_of_each_type(everywhere: LocalHub, uncounted: None, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name, dataset in DATASETS.items() if dataset.hub or dataset.web]
+)
+def test_every_published_split_is_read_as_rows_of_each_type(
+    everywhere: LocalHub, uncounted: None, name: str
+) -> None:
     dataset = DATASETS[name]
     for split in dataset.splits:
         for row_type in dataset.row_types:
@@ -68,7 +85,9 @@ def test_every_published_split_is_read_as_rows_of_each_type(everywhere: LocalHub
             assert all(value not in ("", None) for value in row), (split, row)
 
 
-def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: None, tiny_model: Path) -> None:
+def test_every_table_finds_its_data_and_models(
+    everywhere: LocalHub, uncounted: None, tiny_model: Path
+) -> None:
     wanted = [needs(read_study(name)) for name in paper_names()]
     assert len(wanted) >= 38
     files = with_safetensors(tiny_model)
@@ -81,14 +100,23 @@ def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["consert/figure1", "bert-cf/figure3", "clsr/table4", "self-guided/figure4", "small-bert/table1"]
+    "name",
+    [
+        "consert/figure1",
+        "bert-cf/figure3",
+        "clsr/table4",
+        "self-guided/figure4",
+        "small-bert/table1",
+    ],
 )
 def test_a_table_of_each_paper_is_made(
     everywhere: LocalHub, uncounted: None, with_pooler: Path, tmp_path: Path, name: str
 ) -> None:
     everywhere.add("me/tiny", with_safetensors(with_pooler))
     options = {"steps": 2, "batch_size": 4, "eval_every": 1, "max_length": 16}
-    options |= {"sample": 40} if name == "self-guided/figure4" else {}  # the study's is larger than the text here
+    options |= (
+        {"sample": 40} if name == "self-guided/figure4" else {}
+    )  # the study's is larger than the text here
     changes = {"model": "me/tiny", "seeds": [0], "options": options}
     outcome = run_study.run_study(name, tmp_path / "out", **changes, quiet=True)
     results = Results.read(outcome.page.with_name("study.json"))
@@ -97,5 +125,8 @@ def test_a_table_of_each_paper_is_made(
     assert all(run.values for run in results.runs)
     assert results.stand_ins == ()
     assert "In place of" not in outcome.page.read_text("utf-8")
-    commits = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out" / "runs").glob("*/data.json")]
+    commits = [
+        json.loads(path.read_text("utf-8"))
+        for path in (tmp_path / "out" / "runs").glob("*/data.json")
+    ]
     assert commits

@@ -26,11 +26,16 @@ def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(
     learned = inputs if bias is None else [*inputs, bias]
     options = SENTENCES, 0.3, 0.0, sliding_window
     results = []
-    for output in (PlainAttention.apply(*inputs, bias, *options, True), gpu_attention(*inputs, *options, bias)):
+    for output in (
+        PlainAttention.apply(*inputs, bias, *options, True),
+        gpu_attention(*inputs, *options, bias),
+    ):
         results.append([output, *torch.autograd.grad(output, learned, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
-    torch.testing.assert_close(masked_attention(*inputs, SENTENCES, 0.3, sliding_window, bias), results[1][0])
+    torch.testing.assert_close(
+        masked_attention(*inputs, SENTENCES, 0.3, sliding_window, bias), results[1][0]
+    )
 
 
 def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
@@ -49,7 +54,9 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
-        with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):  # the same weights are dropped each time
+        with using(
+            DRAWS, Draws(torch.arange(4), torch.arange(25))
+        ):  # the same weights are dropped each time
             return PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
 
     assert torch.autograd.gradcheck(attend, inputs)
@@ -62,7 +69,12 @@ def test_attention_in_bfloat16_is_close_to_float32(sliding_window: int | None) -
     for dtype in (torch.float32, torch.bfloat16):
         inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
         output, _ = packed_attention(
-            torch.nn.Identity(), *inputs, None, packed=SENTENCES, scaling=0.3, sliding_window=sliding_window
+            torch.nn.Identity(),
+            *inputs,
+            None,
+            packed=SENTENCES,
+            scaling=0.3,
+            sliding_window=sliding_window,
         )
         output.float().square().sum().backward()
         results.append([output.float(), *(x.grad.float() for x in inputs if x.grad is not None)])

@@ -12,7 +12,14 @@ from isotune.kernels.gpu import can_flash, flash_attention
 
 
 def stand_in(
-    q: Tensor, k: Tensor, v: Tensor, bounds_q: Tensor, bounds_k: Tensor, max_q: int, max_k: int, **options: Any
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bounds_q: Tensor,
+    bounds_k: Tensor,
+    max_q: int,
+    max_k: int,
+    **options: Any,
 ) -> Tensor:
     """Attends sequence by sequence and token by token, as torch documents `varlen_attn`."""
     assert bounds_q.dtype == bounds_k.dtype == torch.int32
@@ -24,7 +31,9 @@ def stand_in(
         for i in range(start, end):
             first = start if left < 0 else max(start, i - left)
             last = end if right < 0 else min(end, i + right + 1)
-            weights = (torch.einsum("hf,khf->hk", q[i], k[first:last]) * scale).softmax(-1)  # [heads, keys]
+            weights = (torch.einsum("hf,khf->hk", q[i], k[first:last]) * scale).softmax(
+                -1
+            )  # [heads, keys]
             output[i] = torch.einsum("hk,khf->hf", weights, v[first:last])
     return output
 
@@ -37,16 +46,27 @@ def batch() -> Packed:
 @pytest.mark.parametrize("sliding_window", [None, 1, 3])
 @pytest.mark.parametrize("scaling", [None, 0.3])
 def test_the_kernel_equals_attention_by_groups_of_equal_length(
-    batch: Packed, sliding_window: int | None, scaling: float | None, monkeypatch: pytest.MonkeyPatch
+    batch: Packed,
+    sliding_window: int | None,
+    scaling: float | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
     query, key, value = (torch.randn(22, 4, 8, dtype=torch.float64) for _ in range(3))
-    inputs = [x.transpose(0, 1).unsqueeze(0) for x in (query, key, value)]  # [1, heads, T, features]
+    inputs = [
+        x.transpose(0, 1).unsqueeze(0) for x in (query, key, value)
+    ]  # [1, heads, T, features]
     expected, _ = packed_attention(
-        torch.nn.Identity(), *inputs, None, packed=batch, scaling=scaling, sliding_window=sliding_window
+        torch.nn.Identity(),
+        *inputs,
+        None,
+        packed=batch,
+        scaling=scaling,
+        sliding_window=sliding_window,
     )
     torch.testing.assert_close(
-        flash_attention(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0), expected
+        flash_attention(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0),
+        expected,
     )
 
 
@@ -57,7 +77,9 @@ def test_a_cpu_uses_groups_of_equal_length() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("sliding_window", [None, 3])
 def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: int | None) -> None:
-    query, key, value = (torch.randn(22, 4, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    query, key, value = (
+        torch.randn(22, 4, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3)
+    )
     assert can_flash(query, 0.0)
     assert not can_flash(query, 0.1)
     assert not can_flash(query.float(), 0.0)
@@ -67,7 +89,11 @@ def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: 
     gradients = torch.autograd.grad(attended.float().square().sum(), (query, key, value))
     on_cpu = [x.detach().cpu().float().requires_grad_() for x in (query, key, value)]
     inputs = [x.transpose(0, 1).unsqueeze(0) for x in on_cpu]
-    expected, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=batch, sliding_window=sliding_window)
+    expected, _ = packed_attention(
+        torch.nn.Identity(), *inputs, None, packed=batch, sliding_window=sliding_window
+    )
     torch.testing.assert_close(attended.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)
-    for gradient, wanted in zip(gradients, torch.autograd.grad(expected.square().sum(), on_cpu), strict=True):
+    for gradient, wanted in zip(
+        gradients, torch.autograd.grad(expected.square().sum(), on_cpu), strict=True
+    ):
         torch.testing.assert_close(gradient.cpu().float(), wanted, rtol=0.05, atol=0.05)

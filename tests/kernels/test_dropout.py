@@ -23,7 +23,9 @@ def factors_of(count: int, rate: float, dtype: torch.dtype, seed: int = 0) -> to
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_elements_are_0_at_the_rate_and_the_others_are_scaled(rate: float, dtype: torch.dtype) -> None:
+def test_elements_are_0_at_the_rate_and_the_others_are_scaled(
+    rate: float, dtype: torch.dtype
+) -> None:
     assert factors_of(N, 1 - 1e-9, dtype).isfinite().all()
     factors = factors_of(N, rate, dtype)
     share = (factors == 0).double().mean().item()
@@ -48,7 +50,9 @@ def test_dropout_changes_no_mean(rate: float, dtype: torch.dtype) -> None:
 
 
 def test_elements_are_dropped_independently() -> None:
-    dropped = (factors_of(N, 0.3, torch.float32) == 0).double().view(-1, 4)  # the four elements of a draw
+    dropped = (
+        (factors_of(N, 0.3, torch.float32) == 0).double().view(-1, 4)
+    )  # the four elements of a draw
     both = (dropped.T @ dropped) / len(dropped)  # [4, 4]
     off = both[~torch.eye(4, dtype=torch.bool)]
     assert (off - 0.09).abs().max() < 5 * sqrt(0.09 * 0.91 / len(dropped))
@@ -84,7 +88,9 @@ def test_a_sentence_loses_the_same_in_any_batch(tiny_model: Path, sentences: lis
     with torch.no_grad(), encoder.backbone.dropout(0.3):
         whole = encoder(tokens)
         for part in tokens.cut(4):
-            torch.testing.assert_close(encoder(part), whole[part.order.sort().values], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(
+                encoder(part), whole[part.order.sort().values], rtol=1e-5, atol=1e-6
+            )
         assert not torch.allclose(encoder(seeded(tokens, seed=1)), whole, rtol=1e-2)
 
 
@@ -98,10 +104,14 @@ def test_rows_of_different_lengths_draw_the_numbers_that_each_draws_alone() -> N
 def test_every_dropout_layer_of_a_model_is_replaced(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, device="cpu")
     layers = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
-    assert len(layers) == 1 + 3 * 3  # of the embeddings; two and the attention's, which isn't called, of each block
+    assert (
+        len(layers) == 1 + 3 * 3
+    )  # of the embeddings; two and the attention's, which isn't called, of each block
     assert {type(layer) for layer in layers} == {FastDropout}
     x = torch.ones(1, 1, 100)
-    with using(DRAWS, Draws(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64))):
+    with using(
+        DRAWS, Draws(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64))
+    ):
         assert all(torch.equal(layer(x), x) for layer in layers)
         encoder.train()
         assert all((layer(x) == 0).any() for layer in layers)

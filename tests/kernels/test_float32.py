@@ -24,11 +24,16 @@ def pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("pays")
-@pytest.mark.skipif(torch.cpu.get_capabilities().get("amx_bf16", False), reason="oneDNN leaves float32 on this CPU")
+@pytest.mark.skipif(
+    torch.cpu.get_capabilities().get("amx_bf16", False), reason="oneDNN leaves float32 on this CPU"
+)
 @pytest.mark.parametrize("rows", [1, 17, 512])
 def test_products_and_gradients_are_those_of_float64(rows: int) -> None:
     results = []
-    inputs, gradient = [torch.randn(rows, 96), torch.randn(80, 96), torch.randn(80)], torch.randn(rows, 80)
+    inputs, gradient = (
+        [torch.randn(rows, 96), torch.randn(80, 96), torch.randn(80)],
+        torch.randn(rows, 80),
+    )
     for dtype in (torch.float32, torch.float64):
         leaves = [x.to(dtype, copy=True).requires_grad_() for x in inputs]
         with fast_float32():
@@ -39,7 +44,8 @@ def test_products_and_gradients_are_those_of_float64(rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "amx", "onednn"), [("AuthenticAMD", False, True), ("AuthenticAMD", True, False), ("Intel", False, False)]
+    ("vendor", "amx", "onednn"),
+    [("AuthenticAMD", False, True), ("AuthenticAMD", True, False), ("Intel", False, False)],
 )
 def test_onednn_is_taken_on_cpus_of_amd_as_long_as_it_is_exact_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: str, amx: bool, onednn: bool
@@ -51,7 +57,9 @@ def test_onednn_is_taken_on_cpus_of_amd_as_long_as_it_is_exact_there(
 
 
 @pytest.mark.parametrize(("capability", "packed"), [("AVX2", False), ("AVX512", True)])
-def test_weights_are_packed_with_avx_512_alone(monkeypatch: pytest.MonkeyPatch, capability: str, packed: bool) -> None:
+def test_weights_are_packed_with_avx_512_alone(
+    monkeypatch: pytest.MonkeyPatch, capability: str, packed: bool
+) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     assert pays_packed() is packed
 
@@ -74,7 +82,10 @@ def test_the_last_block_to_close_puts_the_setting_back() -> None:
     assert setting.fp32_precision == "bf16"  # of the other thread
     leave.set()
     thread.join()
-    with pytest.raises(ZeroDivisionError), fast_float32():  # an error puts the setting back too: see `pays`
+    with (
+        pytest.raises(ZeroDivisionError),
+        fast_float32(),
+    ):  # an error puts the setting back too: see `pays`
         raise ZeroDivisionError
 
 

@@ -24,16 +24,22 @@ def test_environment_variables_and_other_libraries_override_it(
     memory.tune_process()
     assert (environment[onednn], environment[torch_]) == ("7", "128")
     assert environment.get("GOMP_SPINCOUNT") == (None if variable == "OMP_WAIT_POLICY" else "1000")
-    assert calls == [*memory.MALLOC_OPTIONS.items()] * (library == "glibc" and variable != "GLIBC_TUNABLES")
+    assert calls == [*memory.MALLOC_OPTIONS.items()] * (
+        library == "glibc" and variable != "GLIBC_TUNABLES"
+    )
     memory.give_back()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="torch's threads are not libgomp's")
 def test_waiting_threads_of_a_command_let_others_compute() -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in memory.WAITING_VARIABLES}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in memory.WAITING_VARIABLES
+    }
     environment["OMP_DISPLAY_ENV"] = "verbose"
     script = "from isotune.cli.app import run; run(['recipes', 'adapt']); import torch"
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
     assert f"GOMP_SPINCOUNT = '{memory.SPINS}'" in done.stderr
 
 
@@ -55,7 +61,9 @@ def test_freed_memory_is_kept_until_give_back() -> None:
         memory.give_back()
         print(resident() - before)
     """
-    plain = {name: value for name, value in os.environ.items() if name not in memory.MALLOC_VARIABLES}
+    plain = {
+        name: value for name, value in os.environ.items() if name not in memory.MALLOC_VARIABLES
+    }
     command = [sys.executable, "-c", dedent(script)]
     done = subprocess.run(command, env=plain, check=True, capture_output=True, text=True)
     kept, given_back = map(float, done.stdout.split())

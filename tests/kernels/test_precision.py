@@ -30,7 +30,9 @@ def test_bfloat16_is_taken_where_there_are_instructions_for_it_and_warned_of_els
     assert caplog.messages == [warn_of_bfloat16("cpu")] * (not expected)
 
 
-@pytest.mark.parametrize(("capability", "expected"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+@pytest.mark.parametrize(
+    ("capability", "expected"), [((7, 5), False), ((8, 0), True), ((9, 0), True)]
+)
 def test_gpus_have_the_instructions_from_ampere_on(
     capability: tuple[int, int], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

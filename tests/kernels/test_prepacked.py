@@ -21,13 +21,17 @@ def _onednn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_packed_weights_give_the_same_numbers(dtype: torch.dtype, bias: bool) -> None:
     if not _works(dtype):
         pytest.skip(f"there are no packed weights in {dtype} here")
-    model = nn.Sequential(nn.Linear(24, 40, bias=bias, dtype=dtype), nn.GELU(), nn.Linear(40, 8, dtype=dtype))
+    model = nn.Sequential(
+        nn.Linear(24, 40, bias=bias, dtype=dtype), nn.GELU(), nn.Linear(40, 8, dtype=dtype)
+    )
     x = torch.randn(1, 50, 24).to(dtype)
     with torch.no_grad():
         exact = model(x)
         with prepacked(model):
             assert "forward" in vars(model[0])
-            torch.testing.assert_close(model(x), exact, rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-5)
+            torch.testing.assert_close(
+                model(x), exact, rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-5
+            )
         assert "forward" not in vars(model[0])
         with pytest.raises(ZeroDivisionError), prepacked(model):
             raise ZeroDivisionError
@@ -40,7 +44,9 @@ def test_packed_weights_give_the_same_numbers(dtype: torch.dtype, bias: bool) ->
 @pytest.mark.usefixtures("_onednn")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("activation", "together"), [("gelu", True), ("gelu_new", False)])
-def test_the_gelu_of_an_intermediate_layer_is_included(dtype: torch.dtype, activation: str, together: bool) -> None:
+def test_the_gelu_of_an_intermediate_layer_is_included(
+    dtype: torch.dtype, activation: str, together: bool
+) -> None:
     if not _works(dtype):
         pytest.skip(f"there are no packed weights in {dtype} here")
     config = BertConfig(hidden_size=24, intermediate_size=96, hidden_act=activation)
@@ -51,7 +57,9 @@ def test_the_gelu_of_an_intermediate_layer_is_included(dtype: torch.dtype, activ
         with prepacked(model):
             assert ("forward" in vars(model)) == together
             assert ("forward" in vars(model.dense)) != together
-            torch.testing.assert_close(model(x), exact, rtol=1e-5 if dtype == torch.float32 else 2e-2, atol=1e-2)
+            torch.testing.assert_close(
+                model(x), exact, rtol=1e-5 if dtype == torch.float32 else 2e-2, atol=1e-2
+            )
         assert "forward" not in vars(model)
 
 

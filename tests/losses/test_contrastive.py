@@ -22,10 +22,14 @@ def with_hard_negatives(queries: Tensor, keys: Tensor, temperature: float) -> Te
     return info_nce(queries, keys, temperature, hard_negatives=queries.flip(0) + keys)
 
 
-each = pytest.mark.parametrize("loss", [nt_xent, mirror_info_nce, info_nce, of_layers, with_hard_negatives])
+each = pytest.mark.parametrize(
+    "loss", [nt_xent, mirror_info_nce, info_nce, of_layers, with_hard_negatives]
+)
 
 
-@pytest.mark.parametrize(("of_first", "learns"), [(False, {nt_xent}), (True, {nt_xent, mirror_info_nce})])
+@pytest.mark.parametrize(
+    ("of_first", "learns"), [(False, {nt_xent}), (True, {nt_xent, mirror_info_nce})]
+)
 def test_which_losses_tell_the_views_of_one_side_apart(of_first: bool, learns: set[Loss]) -> None:
     """Factors (4) and (2) of the self-guided paper: with the other side all 0, nothing else is left to learn from."""
     for loss in (nt_xent, mirror_info_nce, info_nce):
@@ -42,7 +46,9 @@ def value_and_gradient(loss: Loss, vectors: Tensor, factor: float = 1.0) -> tupl
 
 
 @each
-def test_blocks_change_neither_value_nor_gradient(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_neither_value_nor_gradient(
+    loss: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vectors = torch.randn(2, 11, 5, dtype=torch.float64)
     expected = value_and_gradient(loss, vectors)
     monkeypatch.setattr(similarities, "BLOCK_QUERIES", 4)
@@ -63,7 +69,11 @@ class Largest(TorchDispatchMode):
         self.elements = 0
 
     def __torch_dispatch__(
-        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        function: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         made = function(*args, **(kwargs or {}))
         for tensor in made if isinstance(made, tuple | list) else (made,):

@@ -13,11 +13,16 @@ from tests.reference import flow as reference
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_flows_value_and_gradient_equal_the_transcription(dtype: torch.dtype) -> None:
-    z, log_determinants = torch.randn(5, 7, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
+    z, log_determinants = (
+        torch.randn(5, 7, dtype=torch.float64),
+        torch.randn(5, dtype=torch.float64),
+    )
     x, y = z.to(dtype).requires_grad_(), log_determinants.to(dtype).requires_grad_()
     value = bits_per_dimension(x, y)
     value.backward()
-    assert value.item() == pytest.approx(reference.bits_per_dimension(z, log_determinants.tolist()), rel=1e-6)
+    assert value.item() == pytest.approx(
+        reference.bits_per_dimension(z, log_determinants.tolist()), rel=1e-6
+    )
     scale = 5 * 7 * math.log(2)
     torch.testing.assert_close(x.grad, z.to(dtype) / scale)  # -d/dz log N(z; 0, 1) is z
     torch.testing.assert_close(y.grad, torch.full((5,), -1 / scale, dtype=dtype))

@@ -33,20 +33,28 @@ BIAS = torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64)
 
 
 def pair_cross_entropy(max_square: bool) -> tuple[Loss, Loss]:
-    weight = torch.randn(3, 20 if max_square else 15, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    weight = torch.randn(
+        3, 20 if max_square else 15, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    )
 
     def loss(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         logits = linear(pair_features(a, b, max_square), weight.to(a.dtype), BIAS.to(a.dtype))
         return cross_entropy(logits, torch.tensor(LABELS))
 
-    return loss, lambda a, b, c: supervised.pair_cross_entropy(a, b, weight, BIAS, LABELS, max_square)
+    return loss, lambda a, b, c: supervised.pair_cross_entropy(
+        a, b, weight, BIAS, LABELS, max_square
+    )
 
 
-def of_two(loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *options: Any) -> tuple[Loss, Loss]:
+def of_two(
+    loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *options: Any
+) -> tuple[Loss, Loss]:
     return lambda a, b, c: loss(a, b, *options), lambda a, b, c: transcription(a, b, *options)
 
 
-def of_three(loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *options: Any) -> tuple[Loss, Loss]:
+def of_three(
+    loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *options: Any
+) -> tuple[Loss, Loss]:
     return lambda a, b, c: loss(a, b, c, *options), lambda a, b, c: transcription(a, b, c, *options)
 
 
@@ -67,7 +75,10 @@ def paraphrase(hinge: float) -> tuple[Loss, Loss]:
 
 def similarity(hinge: float) -> tuple[Loss, Loss]:
     def loss(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-        return mse_loss(hinged_cosine(a, b, hinge), hinge + (1 - hinge) * torch.tensor(SCORES, dtype=a.dtype) / 5)
+        return mse_loss(
+            hinged_cosine(a, b, hinge),
+            hinge + (1 - hinge) * torch.tensor(SCORES, dtype=a.dtype) / 5,
+        )
 
     return loss, lambda a, b, c: supervised.similarity(a, b, SCORES, hinge)
 
@@ -76,21 +87,29 @@ def without_false_negatives(temperature: float) -> tuple[Loss, Loss]:
     groups = torch.tensor([[0, 1], [2, 3], [1, 4], [5, 6], [5, 7], [8, 9], [10, 11]])
     return (
         lambda a, b, c: nt_xent(a, b, temperature, groups),
-        lambda a, b, c: losses.nt_xent_of_groups(a, b, [set(row) for row in groups.tolist()], temperature),
+        lambda a, b, c: losses.nt_xent_of_groups(
+            a, b, [set(row) for row in groups.tolist()], temperature
+        ),
     )
 
 
 def with_hard_negatives(temperature: float) -> tuple[Loss, Loss]:
     """The second row's negative is the first row's second text."""
-    groups = torch.tensor([[2 * row, 2 * row + 1] for row in range(7)] + [[20 + row] * 2 for row in range(7)])
+    groups = torch.tensor(
+        [[2 * row, 2 * row + 1] for row in range(7)] + [[20 + row] * 2 for row in range(7)]
+    )
     groups[8] = 1
     return (
         lambda a, b, c: info_nce(a, b, temperature, c, groups),
-        lambda a, b, c: losses.info_nce_of_groups(a, b, [set(row) for row in groups.tolist()], temperature, c),
+        lambda a, b, c: losses.info_nce_of_groups(
+            a, b, [set(row) for row in groups.tolist()], temperature, c
+        ),
     )
 
 
-def ranked_by_a_teacher(temperature: float, divergence: Callable[[Tensor, Tensor, float], Tensor]) -> Loss:
+def ranked_by_a_teacher(
+    temperature: float, divergence: Callable[[Tensor, Tensor, float], Tensor]
+) -> Loss:
     """The teacher's vectors have another number of features, and get no gradient."""
     return lambda a, b, c: divergence(torch.cat([a, b], 1), c.detach(), temperature)
 
@@ -99,21 +118,33 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
     **{f"groups {t}": without_false_negatives(t) for t in TEMPERATURES},
     **{f"hard negatives {t}": with_hard_negatives(t) for t in TEMPERATURES},
-    **{f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t) for t in TEMPERATURES},
+    **{
+        f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t)
+        for t in TEMPERATURES
+    },
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},
     **{
-        f"ranking {t}": (ranked_by_a_teacher(t, ranking_divergence), ranked_by_a_teacher(t, losses.ranking_divergence))
+        f"ranking {t}": (
+            ranked_by_a_teacher(t, ranking_divergence),
+            ranked_by_a_teacher(t, losses.ranking_divergence),
+        )
         for t in TEMPERATURES
     },
-    "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: losses.info_nce(a, b, 0.1, c)),
+    "hard negatives": (
+        lambda a, b, c: info_nce(a, b, 0.1, c),
+        lambda a, b, c: losses.info_nce(a, b, 0.1, c),
+    ),
     **{
         f"margin {interval}": of_three(bidirectional_margin, losses.bidirectional_margin, *interval)
         for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))
     },
     **{f"pair features {square}": pair_cross_entropy(square) for square in (False, True)},
     **{f"paraphrase {hinge}": paraphrase(hinge) for hinge in (0.7, -1.0)},
-    **{f"cosent {scale}": of_two(cosent, supervised.cosent, torch.tensor(SCORES), scale) for scale in (1.0, 20.0)},
+    **{
+        f"cosent {scale}": of_two(cosent, supervised.cosent, torch.tensor(SCORES), scale)
+        for scale in (1.0, 20.0)
+    },
     "cosent of labels": of_two(cosent, supervised.cosent, torch.tensor(LABELS), 20.0),
     **{f"similarity {hinge}": similarity(hinge) for hinge in (0.0, 0.3)},
 }
@@ -125,7 +156,11 @@ def test_value_and_gradient_equal_the_transcription(name: str) -> None:
     a, b, c = torch.randn(3, 7, 5, dtype=torch.float64).unbind()
     b, c = a + 0.6 * b, a + 2 * c  # cosines on both sides of every hinge
     results = []
-    for function, dtype in ((transcription, torch.float64), (loss, torch.float64), (loss, torch.float32)):
+    for function, dtype in (
+        (transcription, torch.float64),
+        (loss, torch.float64),
+        (loss, torch.float32),
+    ):
         inputs = [v.detach().to(dtype, copy=True).requires_grad_() for v in (a, b, c)]
         value = function(*inputs)
         value.backward()
@@ -141,7 +176,9 @@ def test_value_and_gradient_equal_the_transcription(name: str) -> None:
         torch.testing.assert_close(close, want, rtol=1e-5, atol=rounding)
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith(("pair", "similarity"))])
+@pytest.mark.parametrize(
+    "name", [name for name in LOSSES if not name.startswith(("pair", "similarity"))]
+)
 def test_autocast_changes_nothing(name: str) -> None:
     loss, _ = LOSSES[name]
     a, b, c = torch.randn(3, 7, 64).bfloat16().unbind()
@@ -154,13 +191,17 @@ def test_autocast_changes_nothing(name: str) -> None:
 
 def at(*cosines: float) -> Tensor:
     """Unit vectors [N, 2] with these cosines to (1, 0)."""
-    return torch.tensor([[cosine, math.sqrt(1 - cosine**2)] for cosine in cosines], dtype=torch.float64)
+    return torch.tensor(
+        [[cosine, math.sqrt(1 - cosine**2)] for cosine in cosines], dtype=torch.float64
+    )
 
 
 def test_cosent_counts_the_pairs_of_another_order() -> None:
     a, scores = at(1.0, 1.0, 1.0, 1.0).requires_grad_(), torch.tensor([2.0, 0.0, 2.0, 1.0])
     assert cosent(a, at(0.4, 0.4, 0.4, 0.4), scores, 20.0).item() == pytest.approx(math.log(1 + 5))
-    assert cosent(a, at(0.9, 0.1, 0.9, 0.5), scores, 1000.0).item() == pytest.approx(0, abs=1e-12)  # the right order
+    assert cosent(a, at(0.9, 0.1, 0.9, 0.5), scores, 1000.0).item() == pytest.approx(
+        0, abs=1e-12
+    )  # the right order
     assert cosent(a, at(-1, 1, -1, 1), scores, 1e6).item() == pytest.approx(2e6)  # no overflow
     tied = cosent(a, at(0.9, 0.1, 0.9, 0.5), torch.ones(4), 20.0)
     tied.backward()

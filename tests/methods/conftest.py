@@ -19,15 +19,29 @@ def translators(tmp_path: Path) -> tuple[str, str]:
     vocabulary = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
     for seed, folder in enumerate(folders):
         torch.manual_seed(seed)
-        special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "model_max_length": 32}
+        special = {
+            "pad_token": "<pad>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+            "model_max_length": 32,
+        }
         inputs = ["input_ids", "attention_mask"]
-        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=inputs, **special)
+        fast = PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, model_input_names=inputs, **special
+        )
         fast.save_pretrained(folder)
         sides = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in SIZES.items()}
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 1, "forced_eos_token_id": 1}
+        ids = {
+            "pad_token_id": 0,
+            "decoder_start_token_id": 0,
+            "eos_token_id": 1,
+            "forced_eos_token_id": 1,
+        }
         sizes = {"vocab_size": len(vocabulary), "d_model": 16, "max_position_embeddings": 64}
         model = MarianMTModel(MarianConfig(**sizes, **sides, **ids, init_std=1.0))
         model.generation_config.max_length = 10

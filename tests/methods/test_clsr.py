@@ -25,15 +25,21 @@ def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
     columns = torch.randn(2, 5, 32).unbind()
     batch = Batch(vectors=columns)
     encoded = encode_views(encoder, method.views(batch))
-    expected = [torch.stack([reference.encoder(x.double(), encoder.heads.state_dict()) for x in c]) for c in columns]
+    expected = [
+        torch.stack([reference.encoder(x.double(), encoder.heads.state_dict()) for x in c])
+        for c in columns
+    ]
     for got, want in zip(encoded, expected, strict=True):
         torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)
         assert (got >= 0).all()
     projected = [
-        torch.stack([reference.linear(x, method.projection.state_dict(), "") for x in vectors]) for vectors in expected
+        torch.stack([reference.linear(x, method.projection.state_dict(), "") for x in vectors])
+        for vectors in expected
     ]
     want = losses.nt_xent(projected[0], projected[1], 0.2)
-    torch.testing.assert_close(method.loss(encoded, batch)["nt_xent"].double(), want, rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        method.loss(encoded, batch)["nt_xent"].double(), want, rtol=1e-5, atol=0
+    )
 
 
 def test_only_its_own_layers_are_trained(encoder: Encoder) -> None:
@@ -42,8 +48,13 @@ def test_only_its_own_layers_are_trained(encoder: Encoder) -> None:
     assert encoder.dimension == 16
     _, *new = encoder.heads
     assert [head.dimensions for head in new] == [(24, 16), (16, 16)]
-    assert {id(p) for p in trained(method, encoder)} == {id(p) for head in new for p in head.parameters()}
-    assert {name for name, _ in method.named_parameters()} == {"projection.weight", "projection.bias"}
+    assert {id(p) for p in trained(method, encoder)} == {
+        id(p) for head in new for p in head.parameters()
+    }
+    assert {name for name, _ in method.named_parameters()} == {
+        "projection.weight",
+        "projection.bias",
+    }
 
 
 def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None:
@@ -57,8 +68,20 @@ def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None
 @pytest.fixture
 def options(pairs: Path) -> dict[str, Any]:
     """Six steps on the pairs that score 2 and more, as the recipe takes them."""
-    sgd: dict[str, Any] = {"as_released": {"optimizer": "sgd"}, "learning_rate": 0.1, "max_gradient_norm": math.inf}
-    return {"method": "clsr", "sources": pairs, "min_score": 2.0, "dev": "none", "width": 16, "steps": 6, **sgd}
+    sgd: dict[str, Any] = {
+        "as_released": {"optimizer": "sgd"},
+        "learning_rate": 0.1,
+        "max_gradient_norm": math.inf,
+    }
+    return {
+        "method": "clsr",
+        "sources": pairs,
+        "min_score": 2.0,
+        "dev": "none",
+        "width": 16,
+        "steps": 6,
+        **sgd,
+    }
 
 
 def test_a_run_leaves_the_encoder_below_as_it_was(

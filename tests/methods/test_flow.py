@@ -41,7 +41,9 @@ def make_batch(encoder: Encoder, sentences: list[str], seed: int = 0) -> Batch:
     return Batch((tokens,), sentences=(sentences,), generator=Generator().manual_seed(seed))
 
 
-def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None = None) -> dict[str, Tensor]:
+def gradients(
+    method: Method, encoder: Encoder, batch: Batch, term: str | None = None
+) -> dict[str, Tensor]:
     """Of one term, or of all: the gradient of each weight of the encoder that has one, frozen as in training."""
     encoder.requires_grad_(False)
     for parameter in trained(method, encoder):
@@ -57,12 +59,16 @@ def test_mirror_masks_characters_on_one_side_only(encoder: Encoder, batch: Batch
     assert method.needs_text
     plain, masked = method.views(method.draw(batch))
     assert plain.tokens is batch.texts[0]
-    for text, whole, cut in zip(batch.sentences[0], unpack(plain.tokens), unpack(masked.tokens), strict=True):
+    for text, whole, cut in zip(
+        batch.sentences[0], unpack(plain.tokens), unpack(masked.tokens), strict=True
+    ):
         assert MASK not in whole
         assert cut.count(MASK) == (len(text) >= 30)
         assert cut[0] == whole[0] == 2
         assert cut[-1] == whole[-1] == 3
-    again = method.views(method.draw(replace(batch, generator=Generator().manual_seed(0))))[1].tokens
+    again = method.views(method.draw(replace(batch, generator=Generator().manual_seed(0))))[
+        1
+    ].tokens
     assert torch.equal(again.ids, masked.tokens.ids)  # type: ignore[union-attr]
 
 
@@ -71,12 +77,18 @@ def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encode
     whole = encoder.tokenize([text])[0]
     for max_length, ends_whole in ((len(whole) + 4, True), (len(whole), False)):
         tokenize = lambda columns, n=max_length: Tokenized([encoder.tokenize(columns[0], n)])  # noqa: E731
-        store = TokenStore.build([Sentence(text)] * 40, Sentence, tokenize, max_length, keep_text=True)
-        batch = Feeder({ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0).batch(0)
+        store = TokenStore.build(
+            [Sentence(text)] * 40, Sentence, tokenize, max_length, keep_text=True
+        )
+        batch = Feeder(
+            {ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0
+        ).batch(0)
         mirror = Mirror(MirrorOptions(), encoder)
         plain, masked = (view.tokens for view in mirror.views(mirror.draw(batch)))
         assert plain.lengths.tolist() == [len(whole)] * 40
-        assert masked.lengths.max() == min(max_length, len(whole) + 2)  # a word cut in two, and the mask between
+        assert masked.lengths.max() == min(
+            max_length, len(whole) + 2
+        )  # a word cut in two, and the mask between
         ends = {ids[-2] for ids in unpack(masked) if len(ids) == masked.lengths.max()}
         assert (ends == {whole[-2]}) == ends_whole
 
@@ -87,7 +99,9 @@ def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> No
     plain, masked = (view.tokens for view in method.views(method.draw(batch)))
     assert torch.equal(masked.lengths, plain.lengths)
     assert 9 <= (masked.ids == MASK).sum() <= 45
-    again = method.views(method.draw(Batch(batch.texts, generator=Generator().manual_seed(0))))[1].tokens
+    again = method.views(method.draw(Batch(batch.texts, generator=Generator().manual_seed(0))))[
+        1
+    ].tokens
     assert torch.equal(again.ids, masked.ids)  # the batch's generator decides
 
     for spans in ("characters", "tokens"):
@@ -97,27 +111,38 @@ def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> No
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_mirrors_loss_is_nt_xent_or_bert_cfs(symmetric: bool, encoder: Encoder, batch: Batch) -> None:
+def test_mirrors_loss_is_nt_xent_or_bert_cfs(
+    symmetric: bool, encoder: Encoder, batch: Batch
+) -> None:
     method = Mirror(MirrorOptions(temperature=0.07, symmetric=symmetric), encoder)
     encoded = encode_views(encoder.eval(), method.views(method.draw(batch)))
     a, b = (vectors.double() for vectors in encoded)
     formula = losses_reference.nt_xent if symmetric else losses_reference.mirror_info_nce
-    torch.testing.assert_close(method.loss(encoded, batch)["mirror"].double(), formula(a, b, 0.07), rtol=1e-4, atol=0)
+    torch.testing.assert_close(
+        method.loss(encoded, batch)["mirror"].double(), formula(a, b, 0.07), rtol=1e-4, atol=0
+    )
 
 
 def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
     encoder.lowercase = True
-    with pytest.raises(InputError, match="this encoder lowercases its text, the mask token too; use spans tokens"):
+    with pytest.raises(
+        InputError, match="this encoder lowercases its text, the mask token too; use spans tokens"
+    ):
         Mirror(MirrorOptions(), encoder)
     Mirror(MirrorOptions(spans="tokens"), encoder)
     encoder.tokenizer.mask_token = None
-    with pytest.raises(InputError, match="tokenizer has no mask token; choose a span_length of 0, or another model"):
+    with pytest.raises(
+        InputError, match="tokenizer has no mask token; choose a span_length of 0, or another model"
+    ):
         Mirror(MirrorOptions(spans="tokens"), encoder)
     Mirror(MirrorOptions(span_length=0), encoder)
 
 
 def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: Tensor) -> None:
-    method, batch = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder), Batch(vectors=(vectors,))
+    method, batch = (
+        attached(BERTFlow(FlowOptions(depth=1), encoder), encoder),
+        Batch(vectors=(vectors,)),
+    )
     encode_views(encoder.train(), method.views(method.draw(batch)))  # which initialises it
     flow = encoder.heads[0]
     with torch.no_grad():
@@ -125,12 +150,20 @@ def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: 
             parameter.add_(0.05 * torch.randn_like(parameter))
     encoded = encode_views(encoder.eval(), method.views(method.draw(batch)))
     z = flow(vectors)
-    expected = flow_reference.bits_per_dimension(z.double(), [flow.log_determinant().item()] * len(z))
-    assert method.loss(encoded, batch)["bits_per_dimension"].item() == pytest.approx(expected, rel=1e-4)
+    expected = flow_reference.bits_per_dimension(
+        z.double(), [flow.log_determinant().item()] * len(z)
+    )
+    assert method.loss(encoded, batch)["bits_per_dimension"].item() == pytest.approx(
+        expected, rel=1e-4
+    )
 
 
-def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch, vectors: Tensor) -> None:
-    method = attached(BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder), encoder)
+def test_bert_cfs_terms_are_those_of_its_parts(
+    encoder: Encoder, batch: Batch, vectors: Tensor
+) -> None:
+    method = attached(
+        BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder), encoder
+    )
     assert len(method.views(method.draw(batch))) == 2
     masked = vectors + 0.1 * torch.randn_like(vectors)
     terms = method.train().loss([vectors, masked], batch)
@@ -160,6 +193,8 @@ def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, ba
     assert not method.cached
     mirror = Mirror(MirrorOptions(spans="tokens", symmetric=False), encoder)
     again = Batch(batch.texts, generator=Generator().manual_seed(0))
-    for view, expected in zip(method.views(method.draw(batch)), mirror.views(mirror.draw(again)), strict=True):
+    for view, expected in zip(
+        method.views(method.draw(batch)), mirror.views(mirror.draw(again)), strict=True
+    ):
         assert torch.equal(view.tokens.ids, expected.tokens.ids)
         assert not view.heads

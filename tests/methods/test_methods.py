@@ -37,7 +37,9 @@ def batch(encoder: Encoder, sentences: list[str]) -> Batch:
 
 def make_batch(method: Method, encoder: Encoder, sentences: list[str]) -> Batch:
     """Nine rows of each feed, as the trainer gives them to the method."""
-    batches = {name: _batch(method, feed, encoder, sentences) for name, feed in method.feeds().items()}
+    batches = {
+        name: _batch(method, feed, encoder, sentences) for name, feed in method.feeds().items()
+    }
     return Batch.of_feeds(batches, torch.Generator())
 
 
@@ -54,7 +56,9 @@ def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -
         targets = torch.randn(9, 5, generator=generator)
     texts = Pair if len(columns) == 2 else Triplet if len(columns) == 3 else Sentence
     tokenize = partial(method.tokenize, encoder, max_length=32)
-    store = TokenStore.build([texts(*row) for row in zip(*columns, strict=True)], texts, tokenize, 32)
+    store = TokenStore.build(
+        [texts(*row) for row in zip(*columns, strict=True)], texts, tokenize, 32
+    )
     tokens = store.pack(np.arange(9))
     if method.cached:
         with torch.no_grad():
@@ -64,7 +68,9 @@ def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Path, sentences: list[str]) -> None:
+def test_every_method_of_the_table_trains_what_it_says(
+    name: str, tiny_model: Path, sentences: list[str]
+) -> None:
     encoder = Encoder.load(tiny_model)
     method = attached(METHODS[name](OPTIONS[name](), encoder).train(), encoder)
     encoder.train().requires_grad_(False)
@@ -91,13 +97,25 @@ def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Pa
 def test_building_a_method_changes_nothing_in_the_encoder(name: str, tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model)
     before = {key: value.clone() for key, value in encoder.state_dict().items()}
-    expected = list(encoder.heads), encoder.prompt, encoder.pooling, encoder.language_head, encoder.dimension
+    expected = (
+        list(encoder.heads),
+        encoder.prompt,
+        encoder.pooling,
+        encoder.language_head,
+        encoder.dimension,
+    )
     gradients = [parameter.requires_grad for parameter in encoder.parameters()]
     method = METHODS[name](OPTIONS[name](), encoder)
     after = encoder.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(value, before[key]) for key, value in after.items())
-    assert (list(encoder.heads), encoder.prompt, encoder.pooling, encoder.language_head, encoder.dimension) == expected
+    assert (
+        list(encoder.heads),
+        encoder.prompt,
+        encoder.pooling,
+        encoder.language_head,
+        encoder.dimension,
+    ) == expected
     assert [parameter.requires_grad for parameter in encoder.parameters()] == gradients
 
     # What the encoder gets is what the method declares.
@@ -107,7 +125,9 @@ def test_building_a_method_changes_nothing_in_the_encoder(name: str, tiny_model:
     assert encoder.pooling == (method.adds.pooling or expected[2])
     assert encoder.language_head is method.adds.language_head
     registered = {id(parameter) for parameter in method.parameters()}
-    assert registered.isdisjoint(map(id, method.adds.parameters()))  # the checkpoint has each weight once
+    assert registered.isdisjoint(
+        map(id, method.adds.parameters())
+    )  # the checkpoint has each weight once
 
 
 def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, batch: Batch) -> None:
@@ -115,7 +135,9 @@ def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, bat
     first, second = encode_views(encoder.train(), method.views(batch))
     assert not torch.equal(first, second)
     expected = reference.info_nce(first.double(), second.double(), 0.07)
-    torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-5, atol=0
+    )
 
     first, second = encode_views(encoder.eval(), method.views(batch))
     assert torch.equal(first, second)
@@ -127,7 +149,9 @@ def test_simcse_projects_both_views_alike_while_training(encoder: Encoder, batch
     linear = method.projection.linear
     projected = [torch.tanh(x @ linear.weight.T + linear.bias).double() for x in (first, second)]
     expected = reference.info_nce(*projected, 0.05)
-    torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-4, atol=0)
+    torch.testing.assert_close(
+        method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-4, atol=0
+    )
 
 
 def test_simcse_keeps_the_layer_that_it_trains_through(encoder: Encoder, batch: Batch) -> None:
@@ -142,25 +166,42 @@ def test_simcse_keeps_the_layer_that_it_trains_through(encoder: Encoder, batch: 
     assert len(encoder.heads) == 1
 
 
-def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, batch: Batch) -> None:
+def test_consert_makes_two_augmented_views_of_the_last_layer(
+    encoder: Encoder, batch: Batch
+) -> None:
     method = ConSERT(ConSERTOptions(), encoder)
     first, second = method.views(batch)
     assert (first.augmentation, second.augmentation) == (FeatureCutoff(0.2), Shuffle())
-    assert first.pooling == second.pooling == Pooling("mean", (-1,))  # whatever layers the encoder averages
+    assert (
+        first.pooling == second.pooling == Pooling("mean", (-1,))
+    )  # whatever layers the encoder averages
 
     plain = ConSERT(ConSERTOptions(augmentations=("none", "none"), temperature=0.2), encoder)
     assert [view.augmentation for view in plain.views(batch)] == [Augmentation(), Augmentation()]
     a, b = encode_views(encoder, plain.views(batch))
     assert torch.equal(a, b)
     expected = reference.nt_xent(a.double(), b.double(), 0.2)
-    torch.testing.assert_close(plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0
+    )
 
 
 def test_a_rate_may_stand_behind_the_name_of_an_augmentation(encoder: Encoder) -> None:
     given = ("token_cutoff:0.4", "shuffle")
-    assert ConSERT(ConSERTOptions(augmentations=given), encoder).augmentations == [TokenCutoff(0.4), Shuffle()]
+    assert ConSERT(ConSERTOptions(augmentations=given), encoder).augmentations == [
+        TokenCutoff(0.4),
+        Shuffle(),
+    ]
     with pytest.raises(InputError, match=r"augmentation shuffle:0\.2: shuffle has no rate"):
         ConSERT(ConSERTOptions(augmentations=("shuffle:0.2", "none")), encoder)
-    for name in ("token_cutoff:", "token_cutoff:1", "token_cutoff:-0.1", "token_cutoff:x", "cutoff:0.1"):
-        with pytest.raises((ValidationError, InputError), match=r"at least 0 and below 1|unknown augmentation"):
+    for name in (
+        "token_cutoff:",
+        "token_cutoff:1",
+        "token_cutoff:-0.1",
+        "token_cutoff:x",
+        "cutoff:0.1",
+    ):
+        with pytest.raises(
+            (ValidationError, InputError), match=r"at least 0 and below 1|unknown augmentation"
+        ):
             ConSERTOptions(augmentations=(name, "none"))

@@ -70,7 +70,9 @@ def test_value_and_gradients_equal_transformers_on_padded_input(
         torch.testing.assert_close(ours[key], gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_every_text_of_a_row_is_masked(encoder: Encoder, tokens: Packed, sentences: list[str]) -> None:
+def test_every_text_of_a_row_is_masked(
+    encoder: Encoder, tokens: Packed, sentences: list[str]
+) -> None:
     texts = (tokens, pack(encoder.tokenize(sentences[9:18])))
     method = MLM(MLMOptions(masking_rate=0.4), encoder)
     drawn = method.draw(Batch(texts, generator=Generator().manual_seed(3)))
@@ -83,10 +85,14 @@ def test_every_text_of_a_row_is_masked(encoder: Encoder, tokens: Packed, sentenc
         for states, masked in zip(encoded, drawn.masked, strict=True)
     ]
     # The mean over the masked tokens of both texts, and not of the two means.
-    assert method.loss(encoded, drawn)["mlm"].item() == pytest.approx(np.average(alone, weights=counts), rel=1e-6)
+    assert method.loss(encoded, drawn)["mlm"].item() == pytest.approx(
+        np.average(alone, weights=counts), rel=1e-6
+    )
 
 
-def test_a_batch_in_which_chance_masks_nothing_costs_nothing(encoder: Encoder, tokens: Packed) -> None:
+def test_a_batch_in_which_chance_masks_nothing_costs_nothing(
+    encoder: Encoder, tokens: Packed
+) -> None:
     loss = loss_of(MLM(MLMOptions(masking_rate=0.0), encoder), encoder, tokens)["mlm"]
     loss.backward()
     assert loss.item() == 0
@@ -94,7 +100,9 @@ def test_a_batch_in_which_chance_masks_nothing_costs_nothing(encoder: Encoder, t
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"), [(SimCSE, SimCSEOptions()), (ConSERT, ConSERTOptions())], ids=["simcse", "consert"]
+    ("kind", "options"),
+    [(SimCSE, SimCSEOptions()), (ConSERT, ConSERTOptions())],
+    ids=["simcse", "consert"],
 )
 def test_beside_a_method_it_adds_a_view_and_a_term(
     kind: type[Method], options: MethodOptions, encoder: Encoder, tokens: Packed
@@ -121,7 +129,9 @@ def test_beside_a_method_it_trains_its_head_and_what_the_method_trains(encoder: 
     trained = {id(parameter) for parameter in objectives.trained(encoder)}
     assert trained.issuperset(id(parameter) for parameter in head.parameters())
     embeddings = encoder.backbone.model.get_submodule("embeddings").parameters()
-    assert trained.isdisjoint(id(parameter) for parameter in embeddings)  # self-guidance freezes them
+    assert trained.isdisjoint(
+        id(parameter) for parameter in embeddings
+    )  # self-guidance freezes them
 
 
 def test_a_later_stage_without_it_drops_the_head(encoder: Encoder) -> None:
@@ -132,5 +142,8 @@ def test_a_later_stage_without_it_drops_the_head(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("method", ["mlm", "clsr", "multitask"])
 def test_a_method_that_it_does_not_fit_is_refused(method: str, encoder: Encoder) -> None:
-    with pytest.raises(InputError, match=f"mlm_weight 1: method {method} can't have masked language modelling beside"):
+    with pytest.raises(
+        InputError,
+        match=f"mlm_weight 1: method {method} can't have masked language modelling beside",
+    ):
         build_objectives(Stage.model_validate({"method": method, "mlm_weight": 1.0}), encoder)

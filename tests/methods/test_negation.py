@@ -58,13 +58,21 @@ def test_a_spacy_model_labels_the_words(monkeypatch: pytest.MonkeyPatch) -> None
     parser = find_parser("en_pipeline")
     assert parser.name.startswith("spaCy's en_pipeline")
     texts = ["It rains.", "Don't go", "He will see"]
-    assert [text for text, _ in map(negate, parser.parse(texts))] == ["It does not rain.", "Do go", "He will not see"]
+    assert [text for text, _ in map(negate, parser.parse(texts))] == [
+        "It does not rain.",
+        "Do go",
+        "He will not see",
+    ]
 
 
 def label(document):  # type: ignore[no-untyped-def]
     """Makes the second word an auxiliary if it is "will", and else a root verb in -s."""
     word = document[1]
-    word.dep_, word.tag_, word.lemma_ = "aux" if word.text == "will" else "ROOT", "VBZ", word.text[:-1]
+    word.dep_, word.tag_, word.lemma_ = (
+        "aux" if word.text == "will" else "ROOT",
+        "VBZ",
+        word.text[:-1],
+    )
     return document
 
 
@@ -74,7 +82,11 @@ def label(document):  # type: ignore[no-untyped-def]
         ("A plane is taking off.", "A plane is not taking off.", "auxiliary"),
         ("In May he will run", "In May he will not run", "auxiliary"),
         ("It's raining on Tom's house", "It's not raining on Tom's house", "auxiliary"),
-        ("Tom's dog barked, and they're here", "Tom's dog barked, and they're not here", "auxiliary"),
+        (
+            "Tom's dog barked, and they're here",
+            "Tom's dog barked, and they're not here",
+            "auxiliary",
+        ),
         ("He doesn't know", "He does know", "removed"),
         ("They can\u2019t see", "They can see", "removed"),
         ("She cannot see", "She can see", "removed"),

@@ -31,7 +31,9 @@ def test_each_text_is_read_under_the_prompt_of_its_role(encoder: Encoder) -> Non
     assert list(columns) == [encoder.tokenize([text], prompt=prompt) for prompt, text in texts]
 
 
-def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(encoder: Encoder) -> None:
+def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(
+    encoder: Encoder,
+) -> None:
     method = Pairs(PairsOptions(negatives=True), encoder)
     assert method.feeds()["rows"].rows is Triplet
     assert len(method.tokenize(encoder, [["a man"], ["a woman"], ["a dog"]], 16).columns) == 3
@@ -55,7 +57,10 @@ def test_crops_are_two_passages_without_a_common_sentence(encoder: Encoder) -> N
     crops = Crops(CropsOptions(), encoder)
     batch = crops.draw(Batch(sentences=([text, text],), max_length=6, generator=generator))
     assert [packed.lengths.tolist() for packed in batch.texts] == [[6, 6], [6, 6]]
-    assert crops.tokenize(encoder, [[text]], 16).columns[0][0][1:3] == encoder.tokenize(["a cat"])[0][1:3]
+    assert (
+        crops.tokenize(encoder, [[text]], 16).columns[0][0][1:3]
+        == encoder.tokenize(["a cat"])[0][1:3]
+    )
 
 
 def test_rows_that_all_share_a_text_are_refused() -> None:

@@ -24,7 +24,9 @@ N, LAYERS = 6, 4  # the tiny model's embeddings and three blocks
 
 @pytest.fixture
 def batch(encoder: Encoder, sentences: list[str]) -> Batch:
-    return Batch((pack(encoder.tokenize(sentences[:N])),), generator=torch.Generator().manual_seed(5))
+    return Batch(
+        (pack(encoder.tokenize(sentences[:N])),), generator=torch.Generator().manual_seed(5)
+    )
 
 
 def make(encoder: Encoder, **options: object) -> SelfGuided:
@@ -54,7 +56,9 @@ def test_every_layer_of_the_untouched_model_is_a_view(
     assert h.shape == (N, LAYERS, 32)
     for layer in range(LAYERS):
         start = Encoder.load(tiny_model, pooling=mode, layers=[layer])  # type: ignore[arg-type]
-        torch.testing.assert_close(h[:, layer], torch.from_numpy(start.encode(sentences[:N])), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(
+            h[:, layer], torch.from_numpy(start.encode(sentences[:N])), atol=1e-6, rtol=1e-5
+        )
 
 
 def test_only_some_layers_are_views_where_they_are_named(encoder: Encoder, batch: Batch) -> None:
@@ -66,7 +70,8 @@ def test_only_some_layers_are_views_where_they_are_named(encoder: Encoder, batch
 
 
 @pytest.mark.parametrize(
-    ("objective", "formula"), [("base", "nt_xent"), ("opt1", "mirror_info_nce"), ("opt2", "info_nce")]
+    ("objective", "formula"),
+    [("base", "nt_xent"), ("opt1", "mirror_info_nce"), ("opt2", "info_nce")],
 )
 def test_the_other_objectives_are_the_papers_on_one_layer_of_each_sentence(
     encoder: Encoder, batch: Batch, objective: str, formula: str
@@ -77,23 +82,34 @@ def test_the_other_objectives_are_the_papers_on_one_layer_of_each_sentence(
     assert len(set(layer)) > 1
     drawn = torch.stack([h[i, k] for i, k in enumerate(layer)])
     expected = getattr(reference, formula)(c.double(), drawn.double(), 0.05)
-    torch.testing.assert_close(method.loss([c, h], batch)[objective].double(), expected, rtol=1e-4, atol=0)
+    torch.testing.assert_close(
+        method.loss([c, h], batch)[objective].double(), expected, rtol=1e-4, atol=0
+    )
 
 
-def test_every_layer_is_drawn_as_often_as_any_other(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_layer_is_drawn_as_often_as_any_other(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def drawn(c: Tensor, h: Tensor, temperature: float) -> Tensor:
         return h.mean(0)
 
     monkeypatch.setitem(self_guided.OBJECTIVES, "opt1", drawn)  # type: ignore[arg-type]
     h = torch.eye(LAYERS).expand(20_000, LAYERS, LAYERS)
     shares = make(encoder, objective="opt1").loss([torch.ones(20_000, 1), h], Batch())["opt1"]
-    torch.testing.assert_close(shares, torch.full((LAYERS,), 1 / LAYERS), atol=0.015, rtol=0)  # 5 standard deviations
+    torch.testing.assert_close(
+        shares, torch.full((LAYERS,), 1 / LAYERS), atol=0.015, rtol=0
+    )  # 5 standard deviations
 
 
 def test_both_sides_are_projected_alike(encoder: Encoder, batch: Batch) -> None:
     method = make(encoder, projection=True, temperature=0.05)
     weights = dict(method.projection.named_parameters())
-    assert [tuple(w.shape) for w in weights.values()] == [(4096, 32), (4096,), (4096, 4096), (4096,)]
+    assert [tuple(w.shape) for w in weights.values()] == [
+        (4096, 32),
+        (4096,),
+        (4096, 4096),
+        (4096,),
+    ]
     for name, weight in weights.items():
         assert weight.std().item() == pytest.approx(0.02 * ("weight" in name), rel=0.02)
     with torch.no_grad():
@@ -107,7 +123,9 @@ def test_both_sides_are_projected_alike(encoder: Encoder, batch: Batch) -> None:
         return x.double()
 
     expected = reference.self_guided_opt3(f(c), f(h), 0.05)
-    torch.testing.assert_close(method.loss([c, h], batch)["opt3"].double(), expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(
+        method.loss([c, h], batch)["opt3"].double(), expected, rtol=1e-3, atol=1e-6
+    )
 
 
 def test_the_penalty_is_the_squared_distance_of_all_weights(encoder: Encoder) -> None:
@@ -116,7 +134,9 @@ def test_the_penalty_is_the_squared_distance_of_all_weights(encoder: Encoder) ->
     shift(encoder)
     penalty = method.penalty(encoder)["regularizer"]
     tuned, fixed = list(encoder.backbone.parameters()), list(method.frozen.parameters())
-    torch.testing.assert_close(penalty.double(), 0.3 * reference.regularizer(tuned, fixed), rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        penalty.double(), 0.3 * reference.regularizer(tuned, fixed), rtol=1e-5, atol=0
+    )
     penalty.backward()
     for one, other in zip(tuned, fixed, strict=True):
         torch.testing.assert_close(one.grad, 2 * 0.3 * (one - other).detach())
@@ -141,7 +161,9 @@ def test_a_head_that_changes_the_dimension_is_refused(encoder: Encoder) -> None:
 
 
 @pytest.mark.parametrize("methods", [("simcse", "self-guided"), ("self-guided",)])
-def test_a_stopped_run_goes_on_with_its_fixed_copy(train: Train, tiny_model: Path, methods: tuple[str, ...]) -> None:
+def test_a_stopped_run_goes_on_with_its_fixed_copy(
+    train: Train, tiny_model: Path, methods: tuple[str, ...]
+) -> None:
     """In a second stage it is no copy of the model that the run started from. All but the embeddings is moved."""
     stages = [{"method": method, "projection": False} for method in methods]
     options = {"stages": stages, "dev": "none", "steps": 2, "eval_every": 1}
@@ -154,4 +176,6 @@ def test_a_stopped_run_goes_on_with_its_fixed_copy(train: Train, tiny_model: Pat
     for name, start in Encoder.load(tiny_model).backbone.named_parameters():
         fixed = whole[f"objectives.method.frozen.{name}"]
         assert not torch.equal(fixed, start)  # moved by the first stage
-        assert torch.equal(whole[f"encoder.backbone.{name}"], fixed) is name.startswith("model.embeddings."), name
+        assert torch.equal(whole[f"encoder.backbone.{name}"], fixed) is name.startswith(
+            "model.embeddings."
+        ), name

@@ -29,8 +29,16 @@ def run(model: Path, out: Path, **options: Any) -> Path:
     """The folder of the encoder that SIF makes of a model."""
     text, pairs = out.with_suffix(".txt"), out.with_suffix(".tsv")
     text.write_text("\n".join(TEXT))
-    pairs.write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\tthe dog\t4\na ball\tthe house\t0\n")
-    given = {"method": "sif", "dev": "none", "tasks": [str(pairs)], "precision": "float32", "quiet": True}
+    pairs.write_text(
+        "sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\tthe dog\t4\na ball\tthe house\t0\n"
+    )
+    given = {
+        "method": "sif",
+        "dev": "none",
+        "tasks": [str(pairs)],
+        "precision": "float32",
+        "quiet": True,
+    }
     return isotune.train(text, out=out, model=str(model), **{**given, **options}).folder / "encoder"
 
 
@@ -58,19 +66,27 @@ def test_vectors_are_those_of_the_algorithm(made: Path, tiny_model: Path) -> Non
         states = [state.double() for state in start.backbone(pack(ids), layers=range(4)).values()]
         return sif.weighted_mean(ids[0], (states[0] + states[-1]) / 2, counts, 0.01)
 
-    of_text, of_others = (torch.stack([mean(sentence) for sentence in some]) for some in (TEXT, OTHERS))
+    of_text, of_others = (
+        torch.stack([mean(sentence) for sentence in some]) for some in (TEXT, OTHERS)
+    )
     expected = sif.without_common_component(of_others, of_text)
     np.testing.assert_allclose(Encoder.load(made).encode(OTHERS), expected, atol=1e-5)
 
 
-def test_every_user_of_the_folder_gets_the_same_vectors(made: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_every_user_of_the_folder_gets_the_same_vectors(
+    made: Path, sentences: list[str], tmp_path: Path
+) -> None:
     encoder = Encoder.load(made)
     vectors = encoder.encode(sentences)
     assert encoder.fingerprint() == reopened(encoder, tmp_path / "again", sentences).fingerprint()
-    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), vectors, atol=1e-5)
+    np.testing.assert_allclose(
+        encode_padded(PaddedEncoder(encoder), encoder, sentences), vectors, atol=1e-5
+    )
 
 
-def test_a_given_pooling_weighs_tokens_equally(made: Path, tiny_model: Path, sentences: list[str]) -> None:
+def test_a_given_pooling_weighs_tokens_equally(
+    made: Path, tiny_model: Path, sentences: list[str]
+) -> None:
     weighed, equal = Encoder.load(made), Encoder.load(made, pooling="mean")
     assert weighed.token_weights is not None
     assert equal.token_weights is None
@@ -97,7 +113,9 @@ def test_what_sif_cannot_weigh_is_refused(made: Path, tiny_model: Path, tmp_path
         ("Pooling", "pooling_mode", "max", "WordWeights and pooling max"),
     ],
 )
-def test_damaged_weights_are_refused(module: str, key: str, value: object, message: str, kept: Path) -> None:
+def test_damaged_weights_are_refused(
+    module: str, key: str, value: object, message: str, kept: Path
+) -> None:
     (path,) = kept.glob(f"*_{module}/config.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
     with pytest.raises(InputError, match=message):
@@ -124,5 +142,7 @@ def test_a_strangers_weights_are_those_of_sentence_transformers(
     encoder, texts = Encoder.load(kept), ["the", *sentences]  # the first has no weight at all
     expected = SentenceTransformer(str(kept), device="cpu").encode(texts)
     np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
-    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, texts), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        encode_padded(PaddedEncoder(encoder), encoder, texts), expected, atol=1e-5
+    )
     reopened(Encoder.load(kept), tmp_path / "again", texts)

@@ -28,9 +28,17 @@ def sncse_batch(method: SNCSE, encoder: Encoder, sentences: list[str]) -> Batch:
 
 
 @pytest.mark.parametrize("prompts", [True, False])
-def test_the_loss_is_info_nce_and_the_weighted_margin(prompts: bool, encoder: Encoder, sentences: list[str]) -> None:
+def test_the_loss_is_info_nce_and_the_weighted_margin(
+    prompts: bool, encoder: Encoder, sentences: list[str]
+) -> None:
     options = SNCSEOptions(
-        temperature=0.2, margin_weight=0.5, alpha=0.2, beta=0.25, prompts=prompts, projection=False, parser="words"
+        temperature=0.2,
+        margin_weight=0.5,
+        alpha=0.2,
+        beta=0.25,
+        prompts=prompts,
+        projection=False,
+        parser="words",
     )
     method = attached(SNCSE(options, encoder), encoder)
     batch = sncse_batch(method, encoder, sentences[:9])
@@ -42,16 +50,18 @@ def test_the_loss_is_info_nce_and_the_weighted_margin(prompts: bool, encoder: En
     assert margin > 0
     expected = {"info_nce": losses.info_nce(first, second, 0.2), "margin": margin}
     torch.testing.assert_close(terms, expected, rtol=1e-5, atol=1e-6)
-    assert prompts or torch.equal(first, second)  # without dropout and prompts, nothing tells them apart
+    assert prompts or torch.equal(
+        first, second
+    )  # without dropout and prompts, nothing tells them apart
 
 
 def test_the_projection_is_trained_on_all_three_views(encoder: Encoder) -> None:
     method = SNCSE(SNCSEOptions(parser="words"), encoder)
     vectors = torch.randn(3, 5, 32)
     projected = [torch.tanh(x @ method.projection.linear.weight.T).double() for x in vectors]
-    expected = losses.info_nce(projected[0], projected[1], 0.05) + 1e-3 * losses.bidirectional_margin(
-        *projected, 0.1, 0.3
-    )
+    expected = losses.info_nce(
+        projected[0], projected[1], 0.05
+    ) + 1e-3 * losses.bidirectional_margin(*projected, 0.1, 0.3)
     loss = torch.stack(list(method.loss(list(vectors), Batch()).values())).sum()
     torch.testing.assert_close(loss.double(), expected, rtol=1e-4, atol=1e-6)
 
@@ -60,7 +70,10 @@ def test_the_prompts_are_the_authors() -> None:
     encoder = Encoder.load("bert-tiny")
     method = attached(SNCSE(SNCSEOptions(parser="words"), encoder), encoder)
     batch = sncse_batch(method, encoder, ["He was here"])
-    tokens = [" ".join(encoder.tokenizer.convert_ids_to_tokens(tokens.ids.tolist())) for tokens in batch.texts]
+    tokens = [
+        " ".join(encoder.tokenizer.convert_ids_to_tokens(tokens.ids.tolist()))
+        for tokens in batch.texts
+    ]
     assert tokens == [
         '[CLS] this sentence : " he was here . " means [MASK] . [SEP]',
         '[CLS] this sentence of " he was here . " means [MASK] . [SEP]',
@@ -68,7 +81,9 @@ def test_the_prompts_are_the_authors() -> None:
     ]
 
 
-def test_with_prompts_the_encoder_keeps_the_anchors(encoder: Encoder, sentences: list[str], tmp_path: Path) -> None:
+def test_with_prompts_the_encoder_keeps_the_anchors(
+    encoder: Encoder, sentences: list[str], tmp_path: Path
+) -> None:
     attached(SNCSE(SNCSEOptions(parser="words"), encoder), encoder)
     assert (encoder.prompt, encoder.pooling.mode) == (ANCHOR, "mask")
     again = reopened(encoder, tmp_path / "saved", sentences)
@@ -80,7 +95,9 @@ def test_without_prompts_the_encoder_stays_as_it_is(encoder: Encoder) -> None:
     method = attached(SNCSE(SNCSEOptions(prompts=False, parser="words"), encoder), encoder)
     assert (encoder.prompt, encoder.pooling.mode) == ("", "cls")
     columns = [["a man"], ["a man"], ["not a man"]]
-    assert method.tokenize(encoder, columns, 16).columns == [encoder.tokenize(texts) for texts in columns]
+    assert method.tokenize(encoder, columns, 16).columns == [
+        encoder.tokenize(texts) for texts in columns
+    ]
 
 
 def test_encoders_that_cannot_take_the_prompts(tiny_model: Path) -> None:
@@ -109,7 +126,11 @@ def test_negations_are_made_once_and_their_rules_are_told(
             "soft negatives: 4; by the rules removed 25.0%, auxiliary 50.0%, verb 0.0%, prefix 25.0%",
         ]
         # What is kept is found by the key, and nothing is made again.
-        monkeypatch.setattr(method, "parser", method.parser._replace(parse=lambda _: pytest.fail("it was made before")))
+        monkeypatch.setattr(
+            method,
+            "parser",
+            method.parser._replace(parse=lambda _: pytest.fail("it was made before")),
+        )
 
 
 def test_alpha_is_not_above_beta() -> None:

@@ -53,11 +53,15 @@ def double(vectors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def close(got: Tensor, expected: Tensor | float) -> None:
-    torch.testing.assert_close(got.detach().double(), torch.as_tensor(expected).double(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        got.detach().double(), torch.as_tensor(expected).double(), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("max_square", [False, True])
-def test_nli_classifies_the_last_layers_vectors(encoder: Encoder, columns: list[Packed], max_square: bool) -> None:
+def test_nli_classifies_the_last_layers_vectors(
+    encoder: Encoder, columns: list[Packed], max_square: bool
+) -> None:
     method = NLI(NLIOptions(max_square=max_square), encoder)
     batch = Batch(tuple(columns[:2]), CLASSES)
     assert [view.pooling for view in method.views(batch)] == [Pooling("mean", (-1,))] * 2
@@ -71,14 +75,18 @@ def test_nli_classifies_the_last_layers_vectors(encoder: Encoder, columns: list[
 
 
 @pytest.mark.parametrize("first", ["none", "feature_cutoff"])
-def test_consert_joint_adds_the_contrast_of_each_side(encoder: Encoder, columns: list[Packed], first: str) -> None:
+def test_consert_joint_adds_the_contrast_of_each_side(
+    encoder: Encoder, columns: list[Packed], first: str
+) -> None:
     """Where T1 changes nothing, the plain views are also those of T1."""
     options = ConSERTJointOptions(augmentations=(first, "shuffle"), alpha=0.4, temperature=0.2)
     method = ConSERTJoint(options, encoder)
     batch = Batch(tuple(columns[:2]), CLASSES)
     views = method.views(batch)
     changes = [Augmentation(), FeatureCutoff(0.2), Shuffle()]
-    assert [view.augmentation for view in views[::2]] == (changes if first != "none" else changes[::2])
+    assert [view.augmentation for view in views[::2]] == (
+        changes if first != "none" else changes[::2]
+    )
     assert [view.tokens for view in views] == columns[:2] * (len(views) // 2)
     encoded = encode_views(encoder, views)
     a, b, *_ = double(encoded)
@@ -140,7 +148,9 @@ def tasks(columns: list[Packed], encoder: Encoder, sentences: list[str]) -> Batc
 def test_multitask_weighs_three_losses(encoder: Encoder, tasks: Batch) -> None:
     method = Multitask(MultitaskOptions(projection=16, paraphrase_hinge=0.2), encoder).eval()
     views = method.views(tasks)
-    assert [view.tokens for view in views] == [text for feed in tasks.feeds.values() for text in feed.texts]
+    assert [view.tokens for view in views] == [
+        text for feed in tasks.feeds.values() for text in feed.texts
+    ]
     encoded = encode_views(encoder, views)
     terms = method.loss(encoded, tasks)
     sentence, p1, p2, s1, s2 = encoded
@@ -152,7 +162,10 @@ def test_multitask_weighs_three_losses(encoder: Encoder, tasks: Batch) -> None:
 
     linear = method.sentiment[1]
     logits = sentence.double() @ linear.weight.double().T + linear.bias.double()
-    close(terms["sentiment"], 5 * reference.cross_entropy(logits, [int(y) for y in target("sentiment")]))
+    close(
+        terms["sentiment"],
+        5 * reference.cross_entropy(logits, [int(y) for y in target("sentiment")]),
+    )
     signs = [1 if y else -1 for y in target("paraphrase")]
     projected = double([method.paraphrase(p1), method.paraphrase(p2)])
     close(terms["paraphrase"], 20 * reference.paraphrase(*projected, signs, 0.2))
@@ -160,7 +173,9 @@ def test_multitask_weighs_three_losses(encoder: Encoder, tasks: Batch) -> None:
     close(terms["similarity"], reference.similarity(*projected, target("similarity"), 0.0))
 
 
-def test_multitask_trains_everything_and_drops_out_what_the_paper_says(encoder: Encoder, tasks: Batch) -> None:
+def test_multitask_trains_everything_and_drops_out_what_the_paper_says(
+    encoder: Encoder, tasks: Batch
+) -> None:
     options = MultitaskOptions(projection=16, paraphrase_hinge=-1)
     method = Multitask(options, encoder)
     encoded = encode_views(encoder, method.views(tasks))
@@ -170,7 +185,9 @@ def test_multitask_trains_everything_and_drops_out_what_the_paper_says(encoder: 
     assert first["similarity"] != second["similarity"]
     torch.stack(list(first.values())).sum().backward()
     unused = [
-        name for name, parameter in [*encoder.named_parameters(), *method.named_parameters()] if parameter.grad is None
+        name
+        for name, parameter in [*encoder.named_parameters(), *method.named_parameters()]
+        if parameter.grad is None
     ]
     assert unused == []
 
@@ -185,15 +202,28 @@ def test_multitask_predicts_a_class_a_paraphrase_and_a_score(encoder: Encoder) -
     first = torch.zeros(4, 32)
     first[:, 0] = 1
     second = torch.zeros(4, 32)
-    second[:, :2] = torch.tensor([[0.86, np.sqrt(1 - 0.86**2)], [0.84, np.sqrt(1 - 0.84**2)], [-1, 0], [1, 0]])
-    assert method.predict("paraphrase", [first, second]).tolist() == [1, 0, 0, 1]  # at (1 + 0.7) / 2
+    second[:, :2] = torch.tensor(
+        [[0.86, np.sqrt(1 - 0.86**2)], [0.84, np.sqrt(1 - 0.84**2)], [-1, 0], [1, 0]]
+    )
+    assert method.predict("paraphrase", [first, second]).tolist() == [
+        1,
+        0,
+        0,
+        1,
+    ]  # at (1 + 0.7) / 2
     method.options = MultitaskOptions(paraphrase_hinge=-1)
-    assert method.predict("paraphrase", [first[:1], first[:1].roll(1, 1)]).tolist() == [1]  # halfway is a paraphrase
-    assert method.predict("similarity", [first, second]).tolist() == pytest.approx([4.3, 4.2, 0.0, 5.0])
+    assert method.predict("paraphrase", [first[:1], first[:1].roll(1, 1)]).tolist() == [
+        1
+    ]  # halfway is a paraphrase
+    assert method.predict("similarity", [first, second]).tolist() == pytest.approx(
+        [4.3, 4.2, 0.0, 5.0]
+    )
     method.sentiment[1].bias.data = torch.tensor([0.0, 0, 0, 99, 0])
     assert method.predict("sentiment", [first]).tolist() == [3] * 4
     metrics = {"sentiment": "accuracy", "paraphrase": "accuracy", "similarity": "pearson"}
-    assert [feed.metrics for feed in method.scored("dev").values()] == [{name: metrics[name]} for name in metrics]
+    assert [feed.metrics for feed in method.scored("dev").values()] == [
+        {name: metrics[name]} for name in metrics
+    ]
 
 
 def joint(encoder: Encoder, first: Sequence[str], second: Sequence[str]) -> Packed:
@@ -215,7 +245,9 @@ def test_a_pair_is_one_sequence_as_transformers_pads_it(
     loss.backward()
 
     model = BertModel.from_pretrained(tiny_model, add_pooling_layer=False).eval()
-    padded = encoder.tokenizer(first, second, padding=True, return_token_type_ids=True, return_tensors="pt")
+    padded = encoder.tokenizer(
+        first, second, padding=True, return_token_type_ids=True, return_tensors="pt"
+    )
     assert padded["token_type_ids"].sum() > 7 * 2
     states = model(**padded).last_hidden_state[:, 0]
     logits = states @ method.linear.weight.detach().T + method.linear.bias.detach()
@@ -224,23 +256,36 @@ def test_a_pair_is_one_sequence_as_transformers_pads_it(
     assert (method.predict("accuracy", encoded) == logits.argmax(1)).all()
     types = "embeddings.token_type_embeddings.weight"
     for name, parameter in encoder.backbone.model.named_parameters():
-        torch.testing.assert_close(parameter.grad, model.get_parameter(name).grad, rtol=1e-3, atol=1e-6, msg=name)
+        torch.testing.assert_close(
+            parameter.grad, model.get_parameter(name).grad, rtol=1e-3, atol=1e-6, msg=name
+        )
     assert encoder.backbone.model.get_parameter(types).grad.abs().sum(1).min() > 0  # type: ignore[union-attr]
 
 
-def test_scores_are_predicted_where_there_are_no_classes(encoder: Encoder, sentences: list[str]) -> None:
-    method = FinetunePair(FinetunePairOptions(classes=(), metrics=("pearson", "spearman")), encoder).eval()
+def test_scores_are_predicted_where_there_are_no_classes(
+    encoder: Encoder, sentences: list[str]
+) -> None:
+    method = FinetunePair(
+        FinetunePairOptions(classes=(), metrics=("pearson", "spearman")), encoder
+    ).eval()
     assert method.rows is ScoredPair
     batch = Batch((joint(encoder, sentences[:3], sentences[3:6]),), torch.tensor([1.0, 4.0, 2.5]))
     encoded = encode_views(encoder, method.views(batch))
     scores = method.predict(ROWS, encoded)
     assert scores.shape == (3,)
-    close(method.loss(encoded, batch)["squared_error"], ((scores - batch.targets) ** 2).mean().detach())  # type: ignore[operator]
+    close(
+        method.loss(encoded, batch)["squared_error"],
+        ((scores - batch.targets) ** 2).mean().detach(),
+    )  # type: ignore[operator]
     assert list(method.scored("dev")[ROWS].metrics) == ["pearson", "spearman"]
 
 
-def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: list[Packed]) -> None:
-    method = FinetuneSentence(FinetuneSentenceOptions(classes=("a", "b", "c"), dropout=0.5), encoder)
+def test_a_sentence_is_classified_by_its_first_token(
+    encoder: Encoder, columns: list[Packed]
+) -> None:
+    method = FinetuneSentence(
+        FinetuneSentenceOptions(classes=("a", "b", "c"), dropout=0.5), encoder
+    )
     batch = Batch((columns[0],), CLASSES)
     (view,) = method.views(batch)
     assert view.pooling == Pooling("cls", (-1,))
@@ -249,10 +294,15 @@ def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: 
     assert method.loss(encoded, batch) != method.loss(encoded, batch)
     method.eval()
     logits = encoded[0].double() @ method.linear.weight.double().T + method.linear.bias.double()
-    close(method.loss(encoded, batch)["cross_entropy"], reference.cross_entropy(logits, CLASSES.tolist()))
+    close(
+        method.loss(encoded, batch)["cross_entropy"],
+        reference.cross_entropy(logits, CLASSES.tolist()),
+    )
 
 
-def test_with_heads_berts_own_pooler_stands_before_the_classifier(with_pooler: Path, sentences: list[str]) -> None:
+def test_with_heads_berts_own_pooler_stands_before_the_classifier(
+    with_pooler: Path, sentences: list[str]
+) -> None:
     encoder = Encoder.load(with_pooler, pooling="pooler")
     method = FinetuneSentence(FinetuneSentenceOptions(heads=True), encoder).eval()
     batch = Batch((pack(encoder.tokenize(sentences[:7])),), torch.tensor([0, 1, 1, 0, 1, 0, 0]))

@@ -18,7 +18,10 @@ from tests.hub.server import LocalHub
 
 def alone(text: str, model: Path, beams: int) -> str:
     """One text through one model, by itself."""
-    tokenizer, loaded = AutoTokenizer.from_pretrained(model), MarianMTModel.from_pretrained(model).eval()
+    tokenizer, loaded = (
+        AutoTokenizer.from_pretrained(model),
+        MarianMTModel.from_pretrained(model).eval(),
+    )
     found = loaded.generate(**tokenizer([text], return_tensors="pt"), num_beams=beams)
     return str(tokenizer.decode(found[0], skip_special_tokens=True))
 
@@ -55,12 +58,19 @@ def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
         raise ImportError("MarianTokenizer requires the SentencePiece library")
 
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fails)
-    with pytest.raises(InputError, match=r"MarianTokenizer requires .*; pip install 'isotune\[translation\]'"):
+    with pytest.raises(
+        InputError, match=r"MarianTokenizer requires .*; pip install 'isotune\[translation\]'"
+    ):
         BackTranslator(translators, beams=1)(["a cat"])
 
 
-def test_a_model_that_does_not_translate_is_one_clear_error(tiny_model: Path, tmp_path: Path) -> None:
-    for folder, message in ((tiny_model, "it can't be loaded"), (tmp_path, "there is no config.json")):
+def test_a_model_that_does_not_translate_is_one_clear_error(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    for folder, message in (
+        (tiny_model, "it can't be loaded"),
+        (tmp_path, "there is no config.json"),
+    ):
         with pytest.raises(InputError, match=f"^translation model .*: {message}"):
             BackTranslator((str(folder), str(folder)), beams=1)(["a cat"])
 

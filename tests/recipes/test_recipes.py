@@ -14,7 +14,15 @@ from isotune.cli.train import described
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import RECIPES, AsReleased, Recipe, TrainingOptions, plan_table, read_recipe, resolve
+from isotune.recipes import (
+    RECIPES,
+    AsReleased,
+    Recipe,
+    TrainingOptions,
+    plan_table,
+    read_recipe,
+    resolve,
+)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -57,7 +65,12 @@ def test_a_number_that_cannot_be_is_refused_by_its_option(number: float) -> None
 
 
 def test_an_option_goes_where_it_belongs() -> None:
-    options = {"seed": 3, "layers": [0, -1], "temperature": 0.2, "as_released": {"whole_epochs": False}}
+    options = {
+        "seed": 3,
+        "layers": [0, -1],
+        "temperature": 0.2,
+        "as_released": {"whole_epochs": False},
+    }
     recipe = Recipe.from_table(read_recipe("consert-unsup-base")).with_options(options)
     assert (recipe.seed, recipe.encoder.layers) == (3, (0, -1))
     assert recipe.stages[0].options.temperature == 0.2  # type: ignore[attr-defined]
@@ -67,7 +80,10 @@ def test_an_option_goes_where_it_belongs() -> None:
 
 
 def test_an_option_changes_every_stage_that_has_it() -> None:
-    table = {"data": ["x"], "stages": [{"method": "simcse", "epochs": 2}, {"method": "consert", "steps": 9}]}
+    table = {
+        "data": ["x"],
+        "stages": [{"method": "simcse", "epochs": 2}, {"method": "consert", "steps": 9}],
+    }
     recipe = Recipe.from_table(table)
     first, second = recipe.with_options({"batch_size": 8, "projection": False}).stages
     assert first.training.batch_size == second.training.batch_size == 8
@@ -82,9 +98,17 @@ def test_an_option_changes_every_stage_that_has_it() -> None:
         ({"method": "simcse", "data": ["b", "c"]}, (("b", "c"), (), ())),
         ({"method": "finetune-sentence", "dev_data": ["a", "b"]}, (("x",), ("a", "b"), ())),
         ({"method": "back-translation"}, (("x",), (), ())),
-        ({"method": "self-guided-bt", "translate": ["there", "back"]}, (("x",), (), ("there", "back"))),
         (
-            {"method": "multitask", "sentiment_data": ["a"], "paraphrase_data": ["b"], "similarity_data": ["c", "d"]},
+            {"method": "self-guided-bt", "translate": ["there", "back"]},
+            (("x",), (), ("there", "back")),
+        ),
+        (
+            {
+                "method": "multitask",
+                "sentiment_data": ["a"],
+                "paraphrase_data": ["b"],
+                "similarity_data": ["c", "d"],
+            },
             (("a", "b", "c", "d"), ("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"), ()),
         ),
     ],
@@ -104,7 +128,11 @@ def test_steps_take_the_place_of_epochs() -> None:
 
 def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "modules.json").touch()  # somebody's sentence encoder
-    assert plan_table(None, None, None) == plan_table(None, None, "bert-tiny") == read_recipe("default")
+    assert (
+        plan_table(None, None, None)
+        == plan_table(None, None, "bert-tiny")
+        == read_recipe("default")
+    )
     assert plan_table(None, None, tiny_model) == read_recipe("default")
     assert plan_table(None, None, str(tmp_path)) == read_recipe("adapt")
     assert plan_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
@@ -121,10 +149,19 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
         ("stages = [3]", "a stage is a table"),
         ("stages = [{temperature = 1}]", "unknown method ''"),
         ("[[stages]]\nmethod = 'simcse'\nrate = 1", "unknown option of method simcse 'rate'"),
-        ("[[stages]]\nmethod = 'simcse'\nupsample = true", "unknown option .* 'upsample'. Known: as_released.upsample"),
-        ("[[stages]]\nmethod = 'simcse'\nbatch_size = 1", r"batch_size: .*greater than or equal to 2 \(got 1\)"),
+        (
+            "[[stages]]\nmethod = 'simcse'\nupsample = true",
+            "unknown option .* 'upsample'. Known: as_released.upsample",
+        ),
+        (
+            "[[stages]]\nmethod = 'simcse'\nbatch_size = 1",
+            r"batch_size: .*greater than or equal to 2 \(got 1\)",
+        ),
         ("colour = 'red'\n[[stages]]\nmethod = 'simcse'", "colour"),
-        ("[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'", "unknown pooling 'median'.*Known: cls, "),
+        (
+            "[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'",
+            "unknown pooling 'median'.*Known: cls, ",
+        ),
     ],
 )
 def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_path: Path) -> None:
@@ -137,7 +174,10 @@ def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_p
 def test_a_missing_recipe_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing.toml: it can't be read"):
         read_recipe(tmp_path / "missing.toml")
-    with pytest.raises(InputError, match=r"'mln': did you mean 'mlm'\? isotune recipes lists all; a file's name ends"):
+    with pytest.raises(
+        InputError,
+        match=r"'mln': did you mean 'mlm'\? isotune recipes lists all; a file's name ends",
+    ):
         read_recipe("mln")
 
 

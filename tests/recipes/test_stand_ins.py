@@ -29,7 +29,9 @@ def test_a_recipe_with_stand_ins_reads_files(name: str) -> None:
         sources = other.inputs(after).data + other.inputs(after).dev
         for source in sources:
             dataset, _, split = source.partition(":")
-            facts = [part for known, part in DATASETS[dataset].splits.items() if split in ("", known)]
+            facts = [
+                part for known, part in DATASETS[dataset].splits.items() if split in ("", known)
+            ]
             assert source == "qnli:train" or all(
                 part.file for part in facts
             )  # nothing is here for QNLI's training data
@@ -50,6 +52,7 @@ def test_only_the_flag_takes_stand_ins() -> None:
 def test_a_stage_that_reads_named_data_of_its_tasks_refuses_data() -> None:
     table = {"stages": [{"method": "multitask", "data": ["x"]}]}
     with pytest.raises(
-        InputError, match="data: method multitask reads sentiment_data, paraphrase_data, similarity_data"
+        InputError,
+        match="data: method multitask reads sentiment_data, paraphrase_data, similarity_data",
     ):
         Recipe.from_table(table)

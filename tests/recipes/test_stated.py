@@ -76,15 +76,23 @@ def differences(paper: str, table: dict[str, list[dict[str, Any]]]) -> list[str]
             needed.add(("stated", number))
             value, expected = made.values[option], line["value"]
             for place, other in enumerate(table["deviates"]):
-                here = made.names & set(other["where"]) and made.method == other.get("of", made.method)
+                here = made.names & set(other["where"]) and made.method == other.get(
+                    "of", made.method
+                )
                 if here and other["option"] == option:
                     expected = other["value"]
                     needed.add(("deviates", place))
             value = UNSET if value is None else list(value) if isinstance(value, tuple) else value
             if value != expected:
-                found.add(f"{sorted(made.names)}, {made.method}: {option} is {value}, not {expected} ({line['place']})")
-    lines = {(kind, number) for kind in ("stated", "deviates") for number in range(len(table[kind]))}
-    return sorted(found) + [f"no run needs {table[kind][number]}" for kind, number in sorted(lines - needed)]
+                found.add(
+                    f"{sorted(made.names)}, {made.method}: {option} is {value}, not {expected} ({line['place']})"
+                )
+    lines = {
+        (kind, number) for kind in ("stated", "deviates") for number in range(len(table[kind]))
+    }
+    return sorted(found) + [
+        f"no run needs {table[kind][number]}" for kind, number in sorted(lines - needed)
+    ]
 
 
 @pytest.mark.parametrize("paper", STATED)

@@ -46,7 +46,9 @@ def couple(x: list[float], weights: Weights, name: str) -> list[float]:
     half = len(x) // 2
     h = x[:half]
     for layer in (0, 3, 6):
-        h = actnorm(linear(h, weights[f"{name}.shift.{layer}.weight"]), weights, f"{name}.shift.{layer + 1}")
+        h = actnorm(
+            linear(h, weights[f"{name}.shift.{layer}.weight"]), weights, f"{name}.shift.{layer + 1}"
+        )
         if layer < 6:
             h = [max(0.0, v) for v in h]
     return x[:half] + [v + shift for v, shift in zip(x[half:], h, strict=True)]
@@ -71,6 +73,8 @@ def bits_per_dimension(z: Tensor, log_determinants: Sequence[float]) -> float:
     """-log2 of the density of every vector [N, d], divided by d; the mean."""
     total = 0.0
     for row, log_determinant in zip(z.tolist(), log_determinants, strict=True):
-        log_density = sum(-v * v / 2 - math.log(math.sqrt(2 * math.pi)) for v in row) + log_determinant
+        log_density = (
+            sum(-v * v / 2 - math.log(math.sqrt(2 * math.pi)) for v in row) + log_determinant
+        )
         total -= log_density / math.log(2) / len(row)
     return total / len(z)

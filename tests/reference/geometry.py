@@ -23,13 +23,20 @@ def alignment(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
 def uniformity(vectors: Sequence[Tensor]) -> float:
     """Wang and Isola (2020), t = 2."""
     n = len(vectors)
-    kernels = [math.exp(-2 * squared_distance(vectors[i], vectors[j])) for i in range(n) for j in range(n) if i != j]
+    kernels = [
+        math.exp(-2 * squared_distance(vectors[i], vectors[j]))
+        for i in range(n)
+        for j in range(n)
+        if i != j
+    ]
     return math.log(sum(kernels) / len(kernels))
 
 
 def mean_cosine(vectors: Sequence[Tensor]) -> float:
     n = len(vectors)
-    cosines = [float(unit(vectors[i]) @ unit(vectors[j])) for i in range(n) for j in range(n) if i != j]
+    cosines = [
+        float(unit(vectors[i]) @ unit(vectors[j])) for i in range(n) for j in range(n) if i != j
+    ]
     return sum(cosines) / len(cosines)
 
 

@@ -13,10 +13,14 @@ def sim(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
 
 
-def share(query: Tensor, positive: Tensor, negatives: Iterable[Tensor], temperature: float) -> Tensor:
+def share(
+    query: Tensor, positive: Tensor, negatives: Iterable[Tensor], temperature: float
+) -> Tensor:
     """-log of the positive's share among the positive and the negatives."""
     of_positive = torch.exp(sim(query, positive) / temperature)
-    of_all = of_positive + sum(torch.exp(sim(query, negative) / temperature) for negative in negatives)
+    of_all = of_positive + sum(
+        torch.exp(sim(query, negative) / temperature) for negative in negatives
+    )
     return -torch.log(of_positive / of_all)
 
 
@@ -30,11 +34,14 @@ def nt_xent(first: Vectors, second: Vectors, temperature: float) -> Tensor:
     r, n = [*first, *second], len(first)
     others = [(i + n) % (2 * n) for i in range(2 * n)]
     return mean(
-        share(r[i], r[j], [r[k] for k in range(2 * n) if k not in (i, j)], temperature) for i, j in enumerate(others)
+        share(r[i], r[j], [r[k] for k in range(2 * n) if k not in (i, j)], temperature)
+        for i, j in enumerate(others)
     )
 
 
-def nt_xent_of_groups(first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float) -> Tensor:
+def nt_xent_of_groups(
+    first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float
+) -> Tensor:
     """NT-Xent, where rows with a group in common are no negatives of each other."""
     n, candidates = len(first), [*first, *second]
     of = [*groups, *groups]
@@ -53,18 +60,33 @@ def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tens
     """L_mirror (BERT-CF, section 4.1): N(x_i) is f'(x'_i) and, for all j != i, f'(x'_j) and f(x_j); also L^opt1."""
     b = range(len(clean))
     return mean(
-        share(clean[i], masked[i], [side[j] for j in b if j != i for side in (masked, clean)], temperature) for i in b
+        share(
+            clean[i],
+            masked[i],
+            [side[j] for j in b if j != i for side in (masked, clean)],
+            temperature,
+        )
+        for i in b
     )
 
 
-def info_nce(queries: Vectors, keys: Vectors, temperature: float, negatives: Vectors = ()) -> Tensor:
+def info_nce(
+    queries: Vectors, keys: Vectors, temperature: float, negatives: Vectors = ()
+) -> Tensor:
     """SimCSE, equation 1, averaged over the batch, or 5, with hard negatives; the self-guided paper's L^opt2."""
     n = range(len(queries))
-    return mean(share(queries[i], keys[i], [keys[j] for j in n if j != i] + [*negatives], temperature) for i in n)
+    return mean(
+        share(queries[i], keys[i], [keys[j] for j in n if j != i] + [*negatives], temperature)
+        for i in n
+    )
 
 
 def info_nce_of_groups(
-    queries: Vectors, keys: Vectors, groups: Sequence[set[int]], temperature: float, negatives: Vectors
+    queries: Vectors,
+    keys: Vectors,
+    groups: Sequence[set[int]],
+    temperature: float,
+    negatives: Vectors,
 ) -> Tensor:
     """InfoNCE (E5, section 3.2), where keys and negatives with a group of the query's row are none of its negatives."""
     candidates = list(zip([*keys, *negatives], groups, strict=True))
@@ -77,7 +99,11 @@ def info_nce_of_groups(
 def self_guided_opt3(c: Tensor, h: Tensor, temperature: float) -> Tensor:
     """The self-guided paper's L^opt3. h: [b, l + 1, d]."""
     b = range(len(c))
-    return mean(share(c[i], view, [v for m in b if m != i for v in h[m]], temperature) for i in b for view in h[i])
+    return mean(
+        share(c[i], view, [v for m in b if m != i for v in h[m]], temperature)
+        for i in b
+        for view in h[i]
+    )
 
 
 def regularizer(tuned: list[Tensor], fixed: list[Tensor]) -> Tensor:
@@ -88,7 +114,9 @@ def regularizer(tuned: list[Tensor], fixed: list[Tensor]) -> Tensor:
     return total
 
 
-def bidirectional_margin(anchors: Vectors, positives: Vectors, negatives: Vectors, alpha: float, beta: float) -> Tensor:
+def bidirectional_margin(
+    anchors: Vectors, positives: Vectors, negatives: Vectors, alpha: float, beta: float
+) -> Tensor:
     """SNCSE's margin loss: small-BERT paper, equation 2, averaged over the batch."""
     total = torch.zeros((), dtype=torch.float64)
     for anchor, positive, negative in zip(anchors, positives, negatives, strict=True):
@@ -104,7 +132,11 @@ def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float)
     """DistillCSE's and RankCSE's distillation: the sum over j != i of p_j log(p_j / q_j), averaged over i."""
 
     def shares(vectors: Vectors, i: int) -> list[Tensor]:
-        weights = [torch.exp(sim(vectors[i], vectors[j]) / temperature) for j in range(len(vectors)) if j != i]
+        weights = [
+            torch.exp(sim(vectors[i], vectors[j]) / temperature)
+            for j in range(len(vectors))
+            if j != i
+        ]
         return [weight / torch.stack(weights).sum() for weight in weights]
 
     def divergence(i: int) -> Tensor:

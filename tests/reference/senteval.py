@@ -14,7 +14,9 @@ DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 
 def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
     with torch.no_grad():
-        return sum(int(model(row).argmax()) == int(label) for row, label in zip(x, y, strict=True)) / len(y)
+        return sum(
+            int(model(row).argmax()) == int(label) for row, label in zip(x, y, strict=True)
+        ) / len(y)
 
 
 def fit(
@@ -67,7 +69,13 @@ def chosen(scores: Sequence[float]) -> float:
 
 
 def best_by_folds(
-    x: Tensor, y: Tensor, classes: int, hidden: int, folds: int, seed: int = SEED, shuffled: int = SEED
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    hidden: int,
+    folds: int,
+    seed: int = SEED,
+    shuffled: int = SEED,
 ) -> float:
     """The decay with the best mean dev accuracy over folds, which the seed `shuffled` makes."""
     scores = []

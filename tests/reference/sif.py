@@ -13,7 +13,9 @@ def weighted_mean(tokens: Sequence[int], vectors: Tensor, counts: Counter[int], 
     The sum is divided by that of the weights, where the paper divides by the sentence's length.
     """
     weights = [a / (a + counts[token] / counts.total()) for token in tokens]
-    total = sum((w * v for w, v in zip(weights, vectors, strict=True)), torch.zeros_like(vectors[0]))
+    total = sum(
+        (w * v for w, v in zip(weights, vectors, strict=True)), torch.zeros_like(vectors[0])
+    )
     return total / sum(weights)
 
 

@@ -10,7 +10,12 @@ from tests.reference.losses import sim
 
 
 def pair_cross_entropy(
-    first: Tensor, second: Tensor, weight: Tensor, bias: Tensor, labels: Sequence[int], max_square: bool
+    first: Tensor,
+    second: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    labels: Sequence[int],
+    max_square: bool,
 ) -> Tensor:
     """ConSERT, equation 2: CrossEntropy(W f + b, y), averaged; f has a fourth part with `max_square`."""
     logits = []
@@ -19,7 +24,10 @@ def pair_cross_entropy(
         if max_square:
             f += [max(a, b) ** 2 for a, b in zip(r1, r2, strict=True)]
         logits.append(
-            [sum(w * x for w, x in zip(row, f, strict=True)) + b for row, b in zip(weight, bias, strict=True)]
+            [
+                sum(w * x for w, x in zip(row, f, strict=True)) + b
+                for row, b in zip(weight, bias, strict=True)
+            ]
         )
     return cross_entropy(logits, labels)
 

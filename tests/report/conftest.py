@@ -80,7 +80,9 @@ def aggregates(value: float) -> Aggregates:
     return Aggregates(all=value, mean=value + 0.01, wmean=value + 0.02)
 
 
-def evaluation(values: dict[str, float], encoder: str = "bert-base", average: float | None = None) -> Evaluation:
+def evaluation(
+    values: dict[str, float], encoder: str = "bert-base", average: float | None = None
+) -> Evaluation:
     """An evaluation with the given Spearman "all" of each task and of the group sts; Pearson is 0.05 higher."""
     tasks = tuple(
         STSResult(
@@ -94,10 +96,18 @@ def evaluation(values: dict[str, float], encoder: str = "bert-base", average: fl
         for name, value in values.items()
     )
     averages = (
-        {"sts": Correlations(spearman=aggregates(average), pearson=aggregates(average + 0.05))} if average else {}
+        {"sts": Correlations(spearman=aggregates(average), pearson=aggregates(average + 0.05))}
+        if average
+        else {}
     )
     created = datetime(2025, 11, 20, 7, 30, tzinfo=UTC)
-    return Evaluation(encoder=encoder, tasks=tasks, averages=averages, versions={"isotune": "0.1.0"}, created=created)
+    return Evaluation(
+        encoder=encoder,
+        tasks=tasks,
+        averages=averages,
+        versions={"isotune": "0.1.0"},
+        created=created,
+    )
 
 
 def metrics() -> list[dict[str, Any]]:
@@ -106,15 +116,34 @@ def metrics() -> list[dict[str, Any]]:
     for step in range(0, STEPS + 1, 5):
         if step % 25 == 0:
             score = 0.512 - 0.18 * ((step - KEPT) / KEPT) ** 2
-            space = {"mean_cosine": 0.2 + 0.6 * np.exp(-step / 60), "effective_rank": 80 - 65 * np.exp(-step / 80)}
-            records.append({"kind": "dev", "step": step, "metric": "spearman", "score": score, "best": step <= KEPT})
+            space = {
+                "mean_cosine": 0.2 + 0.6 * np.exp(-step / 60),
+                "effective_rank": 80 - 65 * np.exp(-step / 80),
+            }
+            records.append(
+                {
+                    "kind": "dev",
+                    "step": step,
+                    "metric": "spearman",
+                    "score": score,
+                    "best": step <= KEPT,
+                }
+            )
             records.append({"kind": "space", "step": step, **space})
         if step:
             terms = {"info_nce": 3 * np.exp(-step / 70) + 0.4, "margin": 0.3 * np.exp(-step / 200)}
-            records.append({"kind": "train", "step": step, "loss": sum(terms.values()), "terms": terms})
+            records.append(
+                {"kind": "train", "step": step, "loss": sum(terms.values()), "terms": terms}
+            )
     fell = "the dev score fell 3 times in a row"
-    warnings = [(0, "17 of 10,000 sentences were longer than 64 tokens and were cut"), (250, fell), (275, fell)]
-    return records + [{"kind": "warning", "step": step, "message": message} for step, message in warnings]
+    warnings = [
+        (0, "17 of 10,000 sentences were longer than 64 tokens and were cut"),
+        (250, fell),
+        (275, fell),
+    ]
+    return records + [
+        {"kind": "warning", "step": step, "message": message} for step, message in warnings
+    ]
 
 
 def write_metrics(run: Path, records: list[dict[str, Any]]) -> None:
@@ -131,10 +160,26 @@ def second_stage(offset: int = STEPS, steps: int = 100) -> list[dict[str, Any]]:
     for step in range(0, steps + 1, 50):
         parts = {"sentiment": 0.2 + step / 400, "similarity": 0.4 + step / 200}
         score = sum(parts.values()) / 2
-        records.append({"kind": "dev", "step": offset + step, "metric": "mean", "score": score, "best": True, **parts})
+        records.append(
+            {
+                "kind": "dev",
+                "step": offset + step,
+                "metric": "mean",
+                "score": score,
+                "best": True,
+                **parts,
+            }
+        )
         if step:
             terms = {"cross_entropy": 2 - step / 100}
-            records.append({"kind": "train", "step": offset + step, "loss": terms["cross_entropy"], "terms": terms})
+            records.append(
+                {
+                    "kind": "train",
+                    "step": offset + step,
+                    "loss": terms["cross_entropy"],
+                    "terms": terms,
+                }
+            )
     return [{**record, "stage": 2} for record in records]
 
 
@@ -148,20 +193,32 @@ def make_run(parent: Path) -> Path:
     folder = parent / "consert-demo"
     (folder / "encoder").mkdir(parents=True)
     (folder / "recipe.toml").write_text(RECIPE)
-    environment = {"isotune": "0.1.0", "cpu": "x86_64", "gpu": None, "cores": 2, "started": "2025-11-20T07:28:30Z"}
+    environment = {
+        "isotune": "0.1.0",
+        "cpu": "x86_64",
+        "gpu": None,
+        "cores": 2,
+        "started": "2025-11-20T07:28:30Z",
+    }
     (folder / "environment.json").write_text(json.dumps(environment))
     sources = ["corpus/support-tickets.txt", "corpus/manual.jsonl"]
     data = {"sources": sources, "rows": 12000, "distinct": 11873, "cut": 17, "sha256": "9f2c" * 16}
     (folder / "data.json").write_text(json.dumps({"stage 1": data}))
     write_metrics(folder, metrics())
-    before, after = (evaluation(values, average=fmean(values.values())) for values in (SEVEN_BEFORE, SEVEN_AFTER))
-    gain = Difference(encoder="new", against="old", score="sts", difference=0.104, low=0.09, high=0.12)
+    before, after = (
+        evaluation(values, average=fmean(values.values())) for values in (SEVEN_BEFORE, SEVEN_AFTER)
+    )
+    gain = Difference(
+        encoder="new", against="old", score="sts", difference=0.104, low=0.09, high=0.12
+    )
     told: dict[str, Any] = {
         "ends": ["all steps were made, 300 of 300"],
         "pooled": "pooled by max",
         "own_tasks": ["sts"],
     }
-    result = RunEvaluation(before=before, after=after, selected_step=KEPT, differences=(gain,), **told)
+    result = RunEvaluation(
+        before=before, after=after, selected_step=KEPT, differences=(gain,), **told
+    )
     (folder / "evaluation.json").write_text(result.model_dump_json())
     random = np.random.default_rng(1)
     gold = random.choice(np.arange(0, 5.2, 0.2), 1500).astype(np.float32)

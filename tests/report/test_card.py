@@ -22,7 +22,13 @@ def run(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two steps, on a file whose path nobody else should read."""
     folder = tmp_path_factory.mktemp("secret")
     (folder / "notes.txt").write_text("a dog eats\nthe man plays ball\na cat sees the house\n" * 4)
-    options: dict[str, Any] = {"model": str(tiny_model), "method": "simcse", "steps": 2, "batch_size": 4, "dev": "none"}
+    options: dict[str, Any] = {
+        "model": str(tiny_model),
+        "method": "simcse",
+        "steps": 2,
+        "batch_size": 4,
+        "dev": "none",
+    }
     options["tasks"] = ["stsb-open"]
     train(folder / "notes.txt", out=folder / "run-0", quiet=True, **options)
     return folder / "run-0"
@@ -42,7 +48,9 @@ def test_a_run_writes_a_card_that_the_hub_can_read(run: Path, tiny_model: Path) 
     assert f"| notes.txt | {data['rows']} | {data['sha256']} | unknown |" in card.text
     evaluation = json.loads((run / "evaluation.json").read_text())
     scores = [evaluation[when]["tasks"][0]["spearman"]["all"] for when in ("before", "after")]
-    assert "| STS-B open | {:.2f} | {:.2f} |\n".format(*(100 * score for score in scores)) in card.text
+    assert (
+        "| STS-B open | {:.2f} | {:.2f} |\n".format(*(100 * score for score in scores)) in card.text
+    )
     assert "- The start, tiny: unknown." in card.text
     assert 'method = "simcse"' in card.text
     assert str(run.parent) not in card_of(run)
@@ -56,7 +64,10 @@ def test_a_card_says_that_the_start_was_kept(run: Path, tmp_path: Path) -> None:
     (kept / "evaluation.json").write_text(json.dumps({**evaluation, "selected_step": 0}))
     (kept / "SHA256SUMS").unlink()
     write_card(Encoder.load(kept / "encoder"), kept / "encoder")
-    assert "from tiny, whose weights it has: the run kept the encoder that it started from." in card_of(kept)
+    assert (
+        "from tiny, whose weights it has: the run kept the encoder that it started from."
+        in card_of(kept)
+    )
     assert "by simcse" not in card_of(kept)
 
 
@@ -86,7 +97,9 @@ def test_a_licence_of_the_maker_is_kept(run: Path) -> None:
     ],
     ids=str,
 )
-def test_a_card_names_the_tools_that_leave_parts_out(options: dict[str, Any], left_out: str, tiny_model: Path) -> None:
+def test_a_card_names_the_tools_that_leave_parts_out(
+    options: dict[str, Any], left_out: str, tiny_model: Path
+) -> None:
     encoder = Encoder.load(tiny_model, **options)
     card = " ".join(model_card(encoder, tiny_model).split())
     assert left_out in card
@@ -106,7 +119,9 @@ def test_a_card_says_what_other_tools_have_to_be_given(onnx: bool, tiny_model: P
 
 @pytest.mark.parametrize("pooling", sorted(set(POOLINGS) - {"pooler"}))
 def test_a_card_says_what_can_not_be_exported(pooling: str, tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model, pooling=pooling, prompt="{sentence} means {mask}" if pooling == "mask" else None)
+    encoder = Encoder.load(
+        tiny_model, pooling=pooling, prompt="{sentence} means {mask}" if pooling == "mask" else None
+    )
     try:
         PaddedEncoder(encoder)
     except InputError:

@@ -17,23 +17,39 @@ def undrawn() -> None:
 
 def train(steps: int, **terms: float) -> Records:
     return [
-        {"kind": "train", "step": i + 1, "loss": 1 / (i + 1) + sum(terms.values()), "terms": terms or {"info_nce": 1}}
+        {
+            "kind": "train",
+            "step": i + 1,
+            "loss": 1 / (i + 1) + sum(terms.values()),
+            "terms": terms or {"info_nce": 1},
+        }
         for i in range(steps)
     ]
 
 
 def dev(scores: list[float], best: int = 0, metric: str = "spearman", start: int = 0) -> Records:
     return [
-        {"kind": "dev", "step": start + 10 * i, "metric": metric, "score": s, "best": i in (0, best)}
+        {
+            "kind": "dev",
+            "step": start + 10 * i,
+            "metric": metric,
+            "score": s,
+            "best": i in (0, best),
+        }
         for i, s in enumerate(scores)
     ]
 
 
 def space(*values: tuple[int, float, float]) -> Records:
-    return [{"step": step, "mean_cosine": cosine, "effective_rank": rank} for step, cosine, rank in values]
+    return [
+        {"step": step, "mean_cosine": cosine, "effective_rank": rank}
+        for step, cosine, rank in values
+    ]
 
 
-def stage(train: Records = (), dev: Records = (), space: Records = (), number: int = 1) -> StageRecords:  # type: ignore[assignment]
+def stage(
+    train: Records = (), dev: Records = (), space: Records = (), number: int = 1
+) -> StageRecords:  # type: ignore[assignment]
     return StageRecords(number, "simcse", train, dev, space)
 
 
@@ -56,11 +72,23 @@ def texts(svg: str) -> list[str]:
         (train(20), [], {"training loss"}, {"dev Spearman x 100"}),
         (train(5, info_nce=1, mlm=2), [], {"info_nce", "mlm", "sum"}, set()),
         (train(5, info_nce=1), [], {"training loss"}, {"info_nce", "sum"}),
-        ([], dev([0.3, 0.5, 0.4], best=1), {"start: 30.00", "kept: 50.00 at step 10"}, {"training loss"}),
-        (train(5), [{**record, "f1": 0.7} for record in dev([0.3, 0.5], metric="mean")], {"mean", "F1"}, set()),
+        (
+            [],
+            dev([0.3, 0.5, 0.4], best=1),
+            {"start: 30.00", "kept: 50.00 at step 10"},
+            {"training loss"},
+        ),
+        (
+            train(5),
+            [{**record, "f1": 0.7} for record in dev([0.3, 0.5], metric="mean")],
+            {"mean", "F1"},
+            set(),
+        ),
     ],
 )
-def test_what_a_learning_curve_shows(train: Records, dev: Records, shown: set[str], absent: set[str]) -> None:
+def test_what_a_learning_curve_shows(
+    train: Records, dev: Records, shown: set[str], absent: set[str]
+) -> None:
     words = set(texts(learning_curve(train, dev)))
     assert shown <= words
     assert not absent & words
@@ -68,7 +96,11 @@ def test_what_a_learning_curve_shows(train: Records, dev: Records, shown: set[st
 
 def test_every_stage_has_a_figure_that_names_it() -> None:
     first = stage(train(20, cross_entropy=1), dev([0.3, 0.5, 0.4], best=1))
-    second = stage([{**r, "step": r["step"] + 20} for r in train(10, flow=2)], dev([0.5, 0.45], start=20), number=2)
+    second = stage(
+        [{**r, "step": r["step"] + 20} for r in train(10, flow=2)],
+        dev([0.5, 0.45], start=20),
+        number=2,
+    )
     first_words, second_words = (texts(svg) for svg in learning_curves([first, second]))
     assert "Stage 1: simcse" in first_words
     assert "Stage 2: simcse" in second_words

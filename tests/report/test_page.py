@@ -28,7 +28,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 def set_evaluation(
-    run: Path, before: dict[str, float], after: dict[str, float], step: int, labels: tuple[float, float] | None = None
+    run: Path,
+    before: dict[str, float],
+    after: dict[str, float],
+    step: int,
+    labels: tuple[float, float] | None = None,
 ) -> None:
     """Replace the run's evaluation by one with these values of Spearman "all"."""
     path = run / "evaluation.json"
@@ -55,8 +59,20 @@ def set_evaluation(
             True,
             "Use the new encoder: the gain is more than chance. stsb 40.00 -&gt; 50.00 (95 % interval +2",
         ),
-        (0.41, -0.02, 0.04, True, "leave open which encoder is better: the change may be chance. stsb 40.00 -&gt; 41"),
-        (0.30, -0.18, -0.02, False, "Keep what you had: it is worse by more than chance on stsb. stsb 40.00 -&gt; 30"),
+        (
+            0.41,
+            -0.02,
+            0.04,
+            True,
+            "leave open which encoder is better: the change may be chance. stsb 40.00 -&gt; 41",
+        ),
+        (
+            0.30,
+            -0.18,
+            -0.02,
+            False,
+            "Keep what you had: it is worse by more than chance on stsb. stsb 40.00 -&gt; 30",
+        ),
     ],
 )
 def test_the_page_says_the_verdict_of_the_evaluation(
@@ -114,7 +130,10 @@ def test_a_finished_run(finished: Page) -> None:
         "consert-demo/encoder')",
     ):
         assert text in finished.text
-    assert re.search(r"1 consert 0 to 300 Spearman 33\.20 → 51\.20 info_nce [\d.]+ → [\d.]+ margin", finished.text)
+    assert re.search(
+        r"1 consert 0 to 300 Spearman 33\.20 → 51\.20 info_nce [\d.]+ → [\d.]+ margin",
+        finished.text,
+    )
     assert "Stage 1: consert" not in finished.text
 
 
@@ -131,13 +150,21 @@ def test_the_page_needs_no_other_file(finished: Page) -> None:
 def test_the_page_is_accessible(finished: Page) -> None:
     tags = finished.tags
     assert ("html", {"lang": "en"}) in tags
-    assert all(attributes.get("scope") in ("col", "row", "rowgroup") for tag, attributes in tags if tag == "th")
+    assert all(
+        attributes.get("scope") in ("col", "row", "rowgroup")
+        for tag, attributes in tags
+        if tag == "th"
+    )
     figures = [attributes for tag, attributes in tags if tag == "svg"]
     assert len(figures) == 3
-    assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in figures)
+    assert all(
+        attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in figures
+    )
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert {attributes["aria-labelledby"] for _, attributes in tags if "aria-labelledby" in attributes} <= set(ids)
+    assert {
+        attributes["aria-labelledby"] for _, attributes in tags if "aria-labelledby" in attributes
+    } <= set(ids)
     assert set(re.findall(r'(?:url\(|href=")#([^")]+)', finished.html)) <= set(ids)
 
 
@@ -156,7 +183,10 @@ def test_every_stage_is_shown(run: Path) -> None:
     set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.38}, step=400, labels=(0.3, 0.675))
     page = report(run)
     assert "1 consert 0 to 300" in page.text
-    assert "2 multitask 300 to 400 mean 30.00 → 67.50 sentiment 20.00 → 45.00 similarity 40.00 → 90.00" in page.text
+    assert (
+        "2 multitask 300 to 400 mean 30.00 → 67.50 sentiment 20.00 → 45.00 similarity 40.00 → 90.00"
+        in page.text
+    )
     assert "cross_entropy 1.5 → 1" in page.text
     assert page.verdict == (
         "Use the new encoder: the labelled dev rows are predicted better. labelled dev rows, by layers that "
@@ -186,9 +216,22 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
     path = run / "evaluation.json"
     both = json.loads(path.read_text())
     for part, value in ((both["before"], 0.7), (both["after"], 0.75)):
-        transfer = {"kind": "transfer", "name": "mr", "classifier": "a", "protocol": "b", "rows": 10, "f1": None}
+        transfer = {
+            "kind": "transfer",
+            "name": "mr",
+            "classifier": "a",
+            "protocol": "b",
+            "rows": 10,
+            "f1": None,
+        }
         transfer |= {"accuracy": value, "dev_accuracy": None, "regularisation": [0.01]}
-        space = {"kind": "geometry", "name": "geometry", "data": "stsb:dev", "sentences": 9, "positives": 2}
+        space = {
+            "kind": "geometry",
+            "name": "geometry",
+            "data": "stsb:dev",
+            "sentences": 9,
+            "positives": 2,
+        }
         space |= {"positive": "c", "normalisation": "d", **dict.fromkeys(MEASURES, value - 3)}
         part["tasks"] = [transfer, space] if alone else [*part["tasks"], transfer, space]
         part["averages"] = {} if alone else part["averages"]
@@ -197,7 +240,9 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
         (run / "cosines.npz").unlink()
     path.write_text(json.dumps(both))
     page = report(run)
-    assert ("nobody has scored pairs of this text" if alone else "sts 40.86 -&gt; 51.29") in page.verdict
+    assert (
+        "nobody has scored pairs of this text" if alone else "sts 40.86 -&gt; 51.29"
+    ) in page.verdict
     assert ("STS average 40.86 51.29 +10.43" in page.text) != alone
     assert "MR 10 rows 70.00 75.00 +5.00" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
@@ -223,7 +268,13 @@ def test_a_run_that_was_interrupted(run: Path) -> None:
     assert page.verdict.startswith(
         "<strong>Warning.</strong> No verdict yet: the run has no final evaluation. Its last"
     )
-    assert page.headings == ["Learning curve", "The vector space", "Settings", "Data", "Environment"]
+    assert page.headings == [
+        "Learning curve",
+        "The vector space",
+        "Settings",
+        "Data",
+        "Environment",
+    ]
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
@@ -262,7 +313,11 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
     ("name", "content", "message"),
     [
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
-        ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not a record of a run: {.loss.: 1}"),
+        (
+            "metrics.jsonl",
+            '{"loss": 1}',
+            "metrics.jsonl, line 1: not a record of a run: {.loss.: 1}",
+        ),
         ("recipe.toml", "stages = [", "recipe.toml: it can't be read as TOML"),
         ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),
     ],
@@ -276,11 +331,16 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
 @pytest.mark.parametrize(
     ("dev", "advice"),
     [
-        ({"after": 0.44, "low": 0.01, "high": 0.07}, "On the 50 pairs of mine dev that chose the step"),
+        (
+            {"after": 0.44, "low": 0.01, "high": 0.07},
+            "On the 50 pairs of mine dev that chose the step",
+        ),
         ({"after": 0.41, "low": -0.02, "high": 0.04}, "To be sure, score more pairs"),
     ],
 )
-def test_the_advice_tells_what_the_dev_data_say(run: Path, dev: dict[str, float], advice: str) -> None:
+def test_the_advice_tells_what_the_dev_data_say(
+    run: Path, dev: dict[str, float], advice: str
+) -> None:
     path = run / "evaluation.json"
     evaluation = json.loads(path.read_text())
     dev = {"name": "mine dev", "unit": "pairs", "rows": 50, "before": 0.4, **dev}

@@ -39,7 +39,9 @@ def test_long_sentences_are_cut() -> None:
     texts = [f"{i} " + "long " * 100 for i in range(50)]
     changes = compare_text(random.standard_normal((50, 8)), random.standard_normal((50, 8)), texts)
     assert len(changes.new_nearest) == text_changes.EXAMPLES
-    assert {len(text) for new in changes.new_nearest for text in (new.sentence, new.before)} == {text_changes.LONGEST}
+    assert {len(text) for new in changes.new_nearest for text in (new.sentence, new.before)} == {
+        text_changes.LONGEST
+    }
 
 
 def test_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,8 @@ def assert_same_end(a: Path, b: Path) -> None:
     assert same(weights(a), weights(b))
     for kind in ("dev", "warning", "test"):
         assert metrics(a, kind) == metrics(b, kind)
-    of_b = metrics(b, "space")  # without dev pairs, also those of the step where the run was stopped
+    of_b = metrics(
+        b, "space"
+    )  # without dev pairs, also those of the step where the run was stopped
     assert all(record in of_b for record in metrics(a, "space"))
     assert len(list(b.glob("best-*"))) == 1

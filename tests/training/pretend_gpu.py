@@ -36,9 +36,25 @@ NAME = "pretend"  # what torch calls the device
 aten = torch.ops.aten
 INDEXED = {aten.index.Tensor, aten.index_put_.default}  # on a GPU, indices may be on the CPU
 # What reads numbers of a GPU, or has a size that depends on them.
-WAITS = {aten._local_scalar_dense.default, aten.equal.default, aten.nonzero.default, aten.masked_select.default}
+WAITS = {
+    aten._local_scalar_dense.default,
+    aten.equal.default,
+    aten.nonzero.default,
+    aten.masked_select.default,
+}
 WAITS |= {aten._unique2.default, aten.unique_consecutive.default, aten.is_nonzero.default}
-VIEWS = {"view", "t", "transpose", "unsqueeze", "squeeze", "select", "slice", "expand", "_unsafe_view", "permute"}
+VIEWS = {
+    "view",
+    "t",
+    "transpose",
+    "unsqueeze",
+    "squeeze",
+    "select",
+    "slice",
+    "expand",
+    "_unsafe_view",
+    "permute",
+}
 VIEWS |= {"split", "split_with_sizes", "unbind", "detach", "alias", "as_strided", "promote_types"}
 waiting = True  # whether the CPU may wait
 launched = 0  # operations on the GPU that compute or copy
@@ -62,7 +78,11 @@ def waits(operation: Any, args: Any, options: dict[str, Any]) -> bool:
         operation in WAITS
         or any(x.dtype == torch.bool or (not isinstance(x, OnGpu) and x.ndim) for x in of_index)
         or (operation is aten.repeat_interleave.Tensor and options.get("output_size") is None)
-        or (operation is aten.copy_.default and not isinstance(args[0], OnGpu) and isinstance(args[1], OnGpu))
+        or (
+            operation is aten.copy_.default
+            and not isinstance(args[0], OnGpu)
+            and isinstance(args[1], OnGpu)
+        )
         or (options.get("device") is not None and torch.device(options["device"]).type == "cpu")
     )
 
@@ -96,7 +116,9 @@ class OnGpu(Tensor):
     @staticmethod
     def __new__(cls, on_cpu: Tensor) -> "OnGpu":
         tensor = Tensor._make_wrapper_subclass(
-            *(cls, on_cpu.shape, on_cpu.stride(), on_cpu.storage_offset()), dtype=on_cpu.dtype, device=f"{NAME}:0"
+            *(cls, on_cpu.shape, on_cpu.stride(), on_cpu.storage_offset()),
+            dtype=on_cpu.dtype,
+            device=f"{NAME}:0",
         )
         tensor.on_cpu = on_cpu
         OnGpu.made += 1
@@ -112,7 +134,9 @@ class OnGpu(Tensor):
 
     def __deepcopy__(self, copies: dict[int, Any]) -> Tensor:
         copy = OnGpu(self.on_cpu.detach().clone())
-        copies[id(self)] = nn.Parameter(copy, self.requires_grad) if isinstance(self, nn.Parameter) else copy
+        copies[id(self)] = (
+            nn.Parameter(copy, self.requires_grad) if isinstance(self, nn.Parameter) else copy
+        )
         return copies[id(self)]
 
     def data_ptr(self) -> int:
@@ -125,7 +149,9 @@ class OnGpu(Tensor):
 class PretendGpu(TorchDispatchMode):
     """Operations that make a tensor, or take one to another device."""
 
-    def __torch_dispatch__(self, operation: Any, _: Any, args: Any = (), options: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operation: Any, _: Any, args: Any = (), options: Any = None
+    ) -> Any:
         return computed(operation, args, options or {})
 
 
@@ -161,7 +187,9 @@ def computed(operation: Any, args: Any, options: dict[str, Any]) -> Any:
 def start(printed: Path) -> None:
     """Gives this process the GPU; its standard error goes to a file."""
     os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT), 2)
-    torch.__future__.set_swap_module_params_on_conversion(True)  # a parameter that moves stays the same object
+    torch.__future__.set_swap_module_params_on_conversion(
+        True
+    )  # a parameter that moves stays the same object
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=Backend())
 
 
@@ -216,7 +244,13 @@ def compare_launches(printed: Path) -> None:
     A step encodes pairs: isotune all texts at once, sentence-transformers each side by itself.
     """
     start(printed)
-    config = BertConfig(hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64, vocab_size=99)
+    config = BertConfig(
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        intermediate_size=64,
+        vocab_size=99,
+    )
     config._attn_implementation = "sdpa"
     sentences = [[2, *range(5, 5 + length), 3] for length in (3, 9, 4, 7, 7, 12)]
     with PretendGpu():
@@ -228,7 +262,9 @@ def compare_launches(printed: Path) -> None:
         ids = packed.pad(packed.ids).to(NAME)
 
         def encode_padded() -> Tensor:
-            states = theirs(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).last_hidden_state
+            states = theirs(
+                input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)
+            ).last_hidden_state
             weights = mask.unsqueeze(-1).expand(states.size()).float()
             return (states * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
 

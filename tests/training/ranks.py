@@ -24,12 +24,16 @@ GROUPS = ((2, 1), (4, 1), (2, 2))  # processes, and threads of each
 CHUNK_SIZES = (None, 2)
 
 
-def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str], folder: Path) -> None:
+def make_steps(
+    rank: int, names: Sequence[str], model: Path, sentences: list[str], folder: Path
+) -> None:
     """Makes a step of each method, in each group that this process belongs to, with and without a gradient cache."""
     torch.set_num_threads(1)
     workers.SMALLEST = 1  # as in this folder's tests
     self_guided.PROJECTION_WIDTH = 32
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES
+    )
     groups = {count: dist.new_group(list(range(count))) for count in (2, 4)}
     results = {}
     for name in names:
@@ -38,12 +42,16 @@ def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str
                 step = make(name, model, sentences)  # anew: a flow's first batch sets its weights
                 with closing(Workers(threads, groups[count])) as group:
                     for chunk_size in CHUNK_SIZES:
-                        results[f"{name} {count} {threads} {chunk_size}"] = gradient(*step, group, chunk_size).numpy()
+                        results[f"{name} {count} {threads} {chunk_size}"] = gradient(
+                            *step, group, chunk_size
+                        ).numpy()
     np.savez(folder / f"{rank}.npz", **results)
     dist.destroy_process_group()
 
 
-def train_with_error(rank: int, failing: int, place: str, error: Exception, words: Sequence[str], folder: Path) -> None:
+def train_with_error(
+    rank: int, failing: int, place: str, error: Exception, words: Sequence[str], folder: Path
+) -> None:
     """Calls `isotune train` as one of two processes, of which one meets an error; leaves what it says and its code."""
 
     def fail(*_: object, **__: object) -> None:

@@ -24,20 +24,32 @@ from isotune.training.objectives import Objectives
 from isotune.training.workers import Workers
 from tests.methods.test_methods import make_batch
 
-STEPS: dict[str, tuple[str, MethodOptions]] = {name: (name, options()) for name, options in OPTIONS.items()}
+STEPS: dict[str, tuple[str, MethodOptions]] = {
+    name: (name, options()) for name, options in OPTIONS.items()
+}
 del STEPS["whitening"], STEPS["sif"]  # nothing is minimised
 STEPS |= {
     "adversarial": ("consert-joint", ConSERTJointOptions(augmentations=("none", "adversarial"))),
-    "adversarial and another": ("consert-joint", ConSERTJointOptions(augmentations=("adversarial", "shuffle"))),
+    "adversarial and another": (
+        "consert-joint",
+        ConSERTJointOptions(augmentations=("adversarial", "shuffle")),
+    ),
     "flow, not cached": ("flow", FlowOptions(cached=False)),
     "bert-cf, joint": ("bert-cf", BERTCFOptions(train_encoder=True)),
-    "self-guided, one layer": ("self-guided", SelfGuidedOptions(objective="base", frozen_dropout=True)),
+    "self-guided, one layer": (
+        "self-guided",
+        SelfGuidedOptions(objective="base", frozen_dropout=True),
+    ),
     "simcse and mlm": ("simcse", OPTIONS["simcse"]()),
 }
 
 
 def make(
-    name: str, model: Path, sentences: list[str], device: str = "cpu", dtype: torch.dtype = torch.float64
+    name: str,
+    model: Path,
+    sentences: list[str],
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float64,
 ) -> tuple[Encoder, Objectives, Batch]:
     """A method, about to train, and nine rows of each of its kinds; twice the same."""
     torch.manual_seed(0)
@@ -48,7 +60,9 @@ def make(
         parameter.data += 0.1 * torch.randn_like(parameter)
     kind, options = STEPS[name]
     method = METHODS[kind](options, encoder)
-    beside = [MLM(MLMOptions(masking_rate=0.3), encoder, weight=0.1)] if name.endswith("and mlm") else []
+    beside = (
+        [MLM(MLMOptions(masking_rate=0.3), encoder, weight=0.1)] if name.endswith("and mlm") else []
+    )
     objectives = Objectives(method, beside)
     objectives.attach(encoder)
     encoder.train().requires_grad_(False)
@@ -73,7 +87,12 @@ def gradient(
     torch.manual_seed(1)
     batch.generator.manual_seed(2)
     encoding = StepEncoding(encoder, workers, 3, chunk_size)
-    weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
+    weights = [
+        weight
+        for module in (encoder, objectives)
+        for weight in module.parameters()
+        if weight.requires_grad
+    ]
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         views, terms_of, adversary = objectives.ask(batch, encoder.device)
         terms = terms_of(encoding.encode(views, adversary))
@@ -91,13 +110,18 @@ def gradient(
 
 def in_one_row(loss: Tensor, weights: Sequence[Tensor]) -> Tensor:
     """A loss and the gradients of weights; NaN at a weight that has none."""
-    gradients = [torch.full_like(weight, torch.nan) if weight.grad is None else weight.grad for weight in weights]
+    gradients = [
+        torch.full_like(weight, torch.nan) if weight.grad is None else weight.grad
+        for weight in weights
+    ]
     return torch.cat([loss.detach()[None], *(x.flatten() for x in gradients)])
 
 
 def assert_same(got: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
     """Compares two results of `gradient`."""
-    assert torch.equal(got.isnan(), expected.isnan())  # AdamW decays a weight with a gradient of 0, and else not
+    assert torch.equal(
+        got.isnan(), expected.isnan()
+    )  # AdamW decays a weight with a gradient of 0, and else not
     got, expected = got.nan_to_num(), expected.nan_to_num()
     assert expected[1:].norm() > 0
     torch.testing.assert_close(got[0], expected[0], rtol=tolerance, atol=0)
@@ -108,4 +132,6 @@ def _typed(batch: Batch, dtype: torch.dtype) -> Batch:
     targets = batch.targets
     if targets is not None and targets.is_floating_point():
         targets = targets.to(dtype)
-    return replace(batch, targets=targets, vectors=tuple(vectors.cpu().to(dtype) for vectors in batch.vectors))
+    return replace(
+        batch, targets=targets, vectors=tuple(vectors.cpu().to(dtype) for vectors in batch.vectors)
+    )

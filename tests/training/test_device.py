@@ -17,7 +17,9 @@ from isotune.training.workers import workers_of_run
 from tests.training import pretend_gpu
 from tests.training.steps import STEPS
 
-SPAWN = multiprocessing.get_context("spawn")  # a process without threads, in which torch has no GPU yet
+SPAWN = multiprocessing.get_context(
+    "spawn"
+)  # a process without threads, in which torch has no GPU yet
 
 
 def in_process(act: Callable[..., None], *arguments: object, printed: Path) -> None:
@@ -46,7 +48,10 @@ def test_the_device_that_is_named_computes_or_else_nvidias(
     monkeypatch.setenv("ISOTUNE_DEVICE", named or "")
     assert default_device() == expected
     monkeypatch.setenv("ISOTUNE_DEVICE", "tpu")
-    with pytest.raises(InputError, match=f"^ISOTUNE_DEVICE is 'tpu'; here it can be {' or '.join([*there, 'cpu'])}$"):
+    with pytest.raises(
+        InputError,
+        match=f"^ISOTUNE_DEVICE is 'tpu'; here it can be {' or '.join([*there, 'cpu'])}$",
+    ):
         default_device()
 
 
@@ -74,30 +79,51 @@ def test_several_processes_do_not_share_an_apple_gpu(monkeypatch: pytest.MonkeyP
         pass
 
 
-def test_a_step_on_a_gpu_has_the_gradient_of_a_cpu(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    still = shutil.copytree(tiny_model, tmp_path / "still")  # a model without dropout, which is torch's on a GPU
+def test_a_step_on_a_gpu_has_the_gradient_of_a_cpu(
+    tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    still = shutil.copytree(
+        tiny_model, tmp_path / "still"
+    )  # a model without dropout, which is torch's on a GPU
     config = still / "config.json"
     rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
     config.write_text(json.dumps(json.loads(config.read_text()) | dict.fromkeys(rates, 0.0)))
-    in_process(pretend_gpu.compare_steps, tuple(STEPS), still, sentences, printed=tmp_path / "printed.txt")
+    in_process(
+        pretend_gpu.compare_steps, tuple(STEPS), still, sentences, printed=tmp_path / "printed.txt"
+    )
 
 
 def test_a_gpu_gets_no_more_work_to_launch_than_from_a_padded_model(tmp_path: Path) -> None:
     in_process(pretend_gpu.compare_launches, printed=tmp_path / "printed.txt")
 
 
-def test_commands_compute_on_a_gpu_what_they_compute_on_a_cpu(tiny_model: Path, text: Path, tmp_path: Path) -> None:
+def test_commands_compute_on_a_gpu_what_they_compute_on_a_cpu(
+    tiny_model: Path, text: Path, tmp_path: Path
+) -> None:
     def commands(device: str) -> list[list[str]]:
         run, folder = str(tmp_path / device), ["--out", str(tmp_path / f"{device}-mlm")]
         few = ["--model", str(tiny_model), "--batch-size", "8", "--steps", "2", "--eval-every", "1"]
         few += ["--model-dropout", "0"]  # a GPU has torch's
         return [
             ["train", str(text), "--out", run, *few, "--precision", "float32"],
-            ["train", str(text), *folder, "--method", "mlm", "--pooling", "wk", *few, "--precision", "float32"],
+            [
+                "train",
+                str(text),
+                *folder,
+                "--method",
+                "mlm",
+                "--pooling",
+                "wk",
+                *few,
+                "--precision",
+                "float32",
+            ],
             ["evaluate", f"{run}/encoder", "--tasks", "geometry:stsb-open:dev"],
             ["encode", f"{run}/encoder", str(text), "--out", str(tmp_path / f"{device}.npy")],
         ]
 
     in_process(pretend_gpu.run, commands("gpu"), printed=tmp_path / "printed.txt")
     assert [main(words) for words in commands("cpu")] == [0] * 4
-    np.testing.assert_allclose(np.load(tmp_path / "gpu.npy"), np.load(tmp_path / "cpu.npy"), atol=1e-4)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "gpu.npy"), np.load(tmp_path / "cpu.npy"), atol=1e-4
+    )

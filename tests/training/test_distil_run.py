@@ -20,11 +20,17 @@ from isotune.training.feed import Corpus
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
 
 
-def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(tiny_model: Path, sentences: list[str]) -> None:
+def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(
+    tiny_model: Path, sentences: list[str]
+) -> None:
     teachers = [Encoder.load(tiny_model), Encoder.load(BUNDLED_MODEL)]  # of 32 and of 128 features
     rows = [Sentence(text) for text in sentences[:9]]
     store = TokenStore.build(
-        rows, Sentence, lambda columns: Tokenized([*map(teachers[0].tokenize, columns)]), 32, keep_text=True
+        rows,
+        Sentence,
+        lambda columns: Tokenized([*map(teachers[0].tokenize, columns)]),
+        32,
+        keep_text=True,
     )
     corpus = Corpus(store, 9, "rows", 0)
     corpus.teach(teachers)
@@ -41,14 +47,26 @@ def test_a_disk_is_refused_that_cannot_hold_two_checkpoints_with_the_teacher(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stages = [{"method": "sif"}, {"method": "distil"}]
-    run = train("kept", stages=stages, layers=[0, -1], dev="none", batch_size=30, steps=4, keep_checkpoints=True)
-    files = sum(path.stat().st_size for path in run.folder.glob("*.safetensors"))  # and again while they are written
+    run = train(
+        "kept",
+        stages=stages,
+        layers=[0, -1],
+        dev="none",
+        batch_size=30,
+        steps=4,
+        keep_checkpoints=True,
+    )
+    files = sum(
+        path.stat().st_size for path in run.folder.glob("*.safetensors")
+    )  # and again while they are written
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1.8 * files))
     with pytest.raises(InputError, match="the run needs up to"):
         run_folder.check_space(tmp_path, run.encoder)
 
 
-def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before(train: Train) -> None:
+def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before(
+    train: Train,
+) -> None:
     stages = [{"method": "sif"}, {"method": "distil", "model_dropout": 0.0}]
     options = {"stages": stages, "layers": [0, -1], "dev": "none", "batch_size": 30, "steps": 40}
     whole = train("whole", **options)

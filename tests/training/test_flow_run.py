@@ -14,7 +14,15 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.methods.whitening import Whitening
 from isotune.training.step import Stepper
 from tests.conftest import WORDS
-from tests.training.conftest import Killed, Train, assert_same_end, killed, resume, same, stop_and_resume
+from tests.training.conftest import (
+    Killed,
+    Train,
+    assert_same_end,
+    killed,
+    resume,
+    same,
+    stop_and_resume,
+)
 
 
 def test_bert_cf_of_two_stages_goes_on_bit_for_bit(train: Train) -> None:
@@ -34,21 +42,32 @@ def test_bert_cf_of_two_stages_goes_on_bit_for_bit(train: Train) -> None:
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_flow_leaves_the_model_as_it_is(
-    cached: bool, train: Train, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+    cached: bool,
+    train: Train,
+    tiny_model: Path,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = {"method": "flow", "cached": cached, "dev": "none"}
     whole = train("whole", **options)
     start, end = Encoder.load(tiny_model), whole.encoder
     assert same(start.backbone.state_dict(), end.backbone.state_dict())
     assert not np.allclose(start.encode(sentences), end.encode(sentences), atol=0.1)
-    monkeypatch.delattr(os, "posix_fallocate")  # as on macOS, where no room can be reserved for the cached vectors
+    monkeypatch.delattr(
+        os, "posix_fallocate"
+    )  # as on macOS, where no room can be reserved for the cached vectors
     assert_same_end(whole.folder, stop_and_resume(train, 5, **options).folder)
 
 
 def test_vectors_are_of_the_encoder_that_the_stages_before_made(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages = [{"method": "simcse"}, {"method": "flow"}, {"method": "clsr", "width": 8}, {"method": "sif"}]
+    stages = [
+        {"method": "simcse"},
+        {"method": "flow"},
+        {"method": "clsr", "width": 8},
+        {"method": "sif"},
+    ]
     stages.append({"method": "whitening"})
     rows = [Pair(f"a {one}", f"the {other}") for one in WORDS for other in WORDS[:2]]
     options = {"stages": stages, "sources": None, "rows": rows, "steps": 4, "dev": "none"}
@@ -61,7 +80,9 @@ def test_vectors_are_of_the_encoder_that_the_stages_before_made(
             return (killed if next(count) == stop else step)(*given)
 
         with monkeypatch.context() as patch:
-            patch.setattr(*(Whitening, "fit", killed) if stop == "fit" else (Stepper, "update", update))
+            patch.setattr(
+                *(Whitening, "fit", killed) if stop == "fit" else (Stepper, "update", update)
+            )
             with pytest.raises(Killed):
                 train(f"killed-{stop}", **options)
         resumed = resume(tmp_path / f"killed-{stop}", rows=rows)

@@ -21,7 +21,9 @@ def encode(encoder: Encoder, *views: View) -> list[Tensor]:
 def test_heads_follow_unless_a_view_wants_none(encoder: Encoder, tokens: Packed) -> None:
     encoder.heads.append(Dense(32, 7))
     pooled = encoder.pool(tokens)
-    with_heads, without, cached = encode(encoder, View(tokens), View(tokens, heads=False), VectorView(pooled))
+    with_heads, without, cached = encode(
+        encoder, View(tokens), View(tokens, heads=False), VectorView(pooled)
+    )
     torch.testing.assert_close(without, pooled)
     torch.testing.assert_close(with_heads, encoder.heads(pooled))
     assert torch.equal(cached, encoder.heads(pooled))
@@ -37,7 +39,9 @@ class Plus(Augmentation):
         return embeddings + self.addend
 
 
-def test_an_adversarial_view_moves_each_token_along_the_gradient(encoder: Encoder, tokens: Packed) -> None:
+def test_an_adversarial_view_moves_each_token_along_the_gradient(
+    encoder: Encoder, tokens: Packed
+) -> None:
     def loss(vectors: Sequence[Tensor]) -> Tensor:
         return vectors[0].sin().sum()
 

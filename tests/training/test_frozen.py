@@ -22,7 +22,9 @@ LINEARS = 2 * (4 * D * D + 2 * D * INNER)  # of one block, for one token
 @pytest.fixture(autouse=True)
 def _counted_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_kernel, "ONE_THREAD", 0)  # numpy's products are not counted
-    monkeypatch.setattr(attention_kernel, "MASKED", 0)  # one masked product of a whole batch multiplies more
+    monkeypatch.setattr(
+        attention_kernel, "MASKED", 0
+    )  # one masked product of a whole batch multiplies more
 
 
 @pytest.fixture
@@ -55,17 +57,23 @@ def test_a_step_costs_twice_the_forward_pass_backward_above_the_lowest_trained_b
     forward, backward = counted(encoder, [View(tokens)])
     assert forward == BLOCKS * (len(tokens.ids) * LINEARS + attention(tokens))
     assert backward == 2 * forward
-    to_inputs = len(tokens.ids) * 3 * 2 * D * D  # the gradients of what query, key and value are made of
+    to_inputs = (
+        len(tokens.ids) * 3 * 2 * D * D
+    )  # the gradients of what query, key and value are made of
     for number, frozen in enumerate(("embeddings", "encoder.layer.0", "encoder.layer.1")):
         encoder.backbone.model.get_submodule(frozen).requires_grad_(False)
         _, backward = counted(encoder, [View(tokens)])
         assert backward == 2 * forward * (BLOCKS - number) / BLOCKS - to_inputs
 
 
-def test_self_guidance_goes_back_through_the_tuned_blocks_only(encoder: Encoder, tokens: Packed) -> None:
+def test_self_guidance_goes_back_through_the_tuned_blocks_only(
+    encoder: Encoder, tokens: Packed
+) -> None:
     method = SelfGuided(SelfGuidedOptions(projection=False), encoder)
     encoder.requires_grad_(False)
     for parameter in method.trained(encoder):
         parameter.requires_grad_(True)
     forward, backward = counted(encoder, method.views(Batch((tokens,))))
-    assert backward == forward - len(tokens.ids) * 3 * 2 * D * D  # the forward pass is made twice, half of it frozen
+    assert (
+        backward == forward - len(tokens.ids) * 3 * 2 * D * D
+    )  # the forward pass is made twice, half of it frozen

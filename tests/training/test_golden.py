@@ -21,7 +21,14 @@ from tests.training.conftest import metrics
 
 GOLDEN = Path(__file__).with_name("golden.json")
 WRITES = os.environ.get("ISOTUNE_GOLDEN") == "write"
-SHORT = {"batch_size": 8, "steps": 12, "eval_every": 6, "learning_rate": 1e-3, "max_length": 24, "precision": "float32"}
+SHORT = {
+    "batch_size": 8,
+    "steps": 12,
+    "eval_every": 6,
+    "learning_rate": 1e-3,
+    "max_length": 24,
+    "precision": "float32",
+}
 SMALL = {
     "width": 8,
     "dimensions": 16,
@@ -29,17 +36,36 @@ SMALL = {
     "paraphrase_batch_size": 8,
     "similarity_batch_size": 8,
 }
-GUESSED = {"parser": "words", "translate": None, "beams": None, "rate_width": None, "chunk_size": None, "epochs": None}
+GUESSED = {
+    "parser": "words",
+    "translate": None,
+    "beams": None,
+    "rate_width": None,
+    "chunk_size": None,
+    "epochs": None,
+}
 VERDICTS = ("NEW", "KEEP", "CAN'T TELL")
 NLI = ("contradiction", "entailment", "neutral")
-CLASSES = {"nli": NLI, "consert-joint": NLI, "finetune-sentence": ("0", "1"), "multitask": ("0", "1")}
+CLASSES = {
+    "nli": NLI,
+    "consert-joint": NLI,
+    "finetune-sentence": ("0", "1"),
+    "multitask": ("0", "1"),
+}
 
 
 def rows(sentences: list[str], classes: Sequence[str], path: Path) -> str:
     """A file that has the columns of every kind of row, with labels of these classes if there are any."""
     with path.open("w") as file:
         for i, (a, b) in enumerate(zip(sentences[:30], sentences[30:], strict=True)):
-            texts = {"sentence": a, "sentence1": a, "sentence2": b, "anchor": a, "positive": b, "negative": b[::-1]}
+            texts = {
+                "sentence": a,
+                "sentence1": a,
+                "sentence2": b,
+                "anchor": a,
+                "positive": b,
+                "negative": b[::-1],
+            }
             label = {"label": classes[i % len(classes)]} if classes else {}
             file.write(json.dumps({**texts, **label, "score": 5 - i % 6}) + "\n")
     return str(path)
@@ -52,7 +78,11 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
     for number, stage in enumerate(table["stages"]):
         options = OPTIONS[stage["method"]]
         known = {*options.model_fields, *stage}
-        stage |= {key: value for key, value in {**SHORT, **SMALL}.items() if key in known or key == "steps"}
+        stage |= {
+            key: value
+            for key, value in {**SHORT, **SMALL}.items()
+            if key in known or key == "steps"
+        }
         for key, value in GUESSED.items():
             stage.pop(key, None)
             if value is not None and key in known:
@@ -68,14 +98,25 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
         if not any(key.endswith("_data") and key != "dev_data" for key in stage):
             stage["data"] = [file]
     dev = "none" if table["dev"] == "none" else str(pairs)
-    table |= {"model": str(model), "dev": dev, "tasks": [str(pairs)], "data": [], "published_on": []}
+    table |= {
+        "model": str(model),
+        "dev": dev,
+        "tasks": [str(pairs)],
+        "data": [],
+        "published_on": [],
+    }
     table["encoder"].pop("layers", None)
     return table
 
 
 @pytest.mark.parametrize("name", [*RECIPES, *(f"method {name}" for name in METHODS)])
 def test_a_short_run_gives_what_it_always_gave(
-    name: str, sentences: list[str], tiny_model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    sentences: list[str],
+    tiny_model: Path,
+    pairs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("isotune.training.stage.RECORD_EVERY", 1)
     table = short_run(name, sentences, tiny_model, pairs)
@@ -86,12 +127,20 @@ def test_a_short_run_gives_what_it_always_gave(
     numbers = {
         "losses": [round(record["loss"], 6) for record in metrics(result.folder, "train")],
         "vector": [round(float(x), 6) for x in result.encoder.encode(sentences[0])[:6]],
-        "scores": [round(side.tasks[0].spearman.all, 6) for side in (evaluation.before, evaluation.after)],
-        "verdict": next((verdict for verdict in VERDICTS if last.split(maxsplit=2)[-1].startswith(verdict)), None),
+        "scores": [
+            round(side.tasks[0].spearman.all, 6) for side in (evaluation.before, evaluation.after)
+        ],
+        "verdict": next(
+            (verdict for verdict in VERDICTS if last.split(maxsplit=2)[-1].startswith(verdict)),
+            None,
+        ),
     }
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if WRITES:
-        lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted({**golden, name: numbers}.items()))
+        lines = (
+            f"{json.dumps(key)}: {json.dumps(value)}"
+            for key, value in sorted({**golden, name: numbers}.items())
+        )
         GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return
     expected = golden[name]

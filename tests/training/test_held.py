@@ -17,7 +17,9 @@ def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Pat
     run = tmp_path / "run"
     with held(run, new=True):
         for new in (True, False):
-            with pytest.raises(InputError, match=rf"process {os.getpid()} on \S+, since 20\d\d-\S+; wait"):
+            with pytest.raises(
+                InputError, match=rf"process {os.getpid()} on \S+, since 20\d\d-\S+; wait"
+            ):
                 held(run, new).__enter__()
             (run / "recipe.toml").touch()
     assert [path.name for path in run.iterdir()] == ["recipe.toml"]
@@ -33,12 +35,17 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         (tmp_path / "holder").write_text("process 7 on there, since 2026-01-02")
-        with pytest.raises(InputError, match="process 7 on there, since 2026-01-02"), held(tmp_path, new=False):
+        with (
+            pytest.raises(InputError, match="process 7 on there, since 2026-01-02"),
+            held(tmp_path, new=False),
+        ):
             pass
         process.kill()
     with held(tmp_path, new=False):
         assert str(os.getpid()) in (tmp_path / "holder").read_text()
-        assert (tmp_path / "lock").read_bytes() == b""  # which nobody may write while Windows holds it
+        assert (
+            tmp_path / "lock"
+        ).read_bytes() == b""  # which nobody may write while Windows holds it
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
 
 

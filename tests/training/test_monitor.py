@@ -15,11 +15,16 @@ from isotune.training.selection import measure_space, monitored_sentences
 def store(rows: Sequence[Row]) -> TokenStore:
     """The token id of a text is its length."""
     return TokenStore.build(
-        iter(rows), type(rows[0]), lambda columns: Tokenized([[[len(t)] for t in column] for column in columns]), 64
+        iter(rows),
+        type(rows[0]),
+        lambda columns: Tokenized([[[len(t)] for t in column] for column in columns]),
+        64,
     )
 
 
-def test_a_large_corpus_is_sampled_evenly_and_first_texts_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_corpus_is_sampled_evenly_and_first_texts_are_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("isotune.training.selection.MONITORED", 5)
     sentences = monitored_sentences(store([Pair("a" * i, "other text") for i in range(1, 102)]))
     assert sentences.restore(sentences.ids[:, None])[:, 0].tolist() == [1, 26, 51, 76, 101]
@@ -27,7 +32,9 @@ def test_a_large_corpus_is_sampled_evenly_and_first_texts_are_encoded(monkeypatc
 
 def test_the_same_encoder_measures_the_same(encoder: Encoder, sentences: list[str]) -> None:
     rows = [Sentence(sentence) for sentence in sentences]
-    built = TokenStore.build(iter(rows), Sentence, lambda columns: Tokenized([encoder.tokenize(columns[0])]), 32)
+    built = TokenStore.build(
+        iter(rows), Sentence, lambda columns: Tokenized([encoder.tokenize(columns[0])]), 32
+    )
     sample = monitored_sentences(built)
     state = torch.get_rng_state()
     first, again = measure_space(encoder.train(), sample), measure_space(encoder.train(), sample)

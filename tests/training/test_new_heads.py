@@ -17,7 +17,10 @@ def perfect(tiny_model: Path, pairs: Path, tmp_path: Path) -> str:
     """Scored pairs on which nothing is better than the untouched model: the scores are its own cosines."""
     given = read_scored_pairs(pairs)
     cosines = cosine_similarities(Encoder.load(tiny_model), given)
-    lines = [f"{a}\t{b}\t{c:.9f}" for a, b, c in zip(given.sentence1, given.sentence2, cosines, strict=True)]
+    lines = [
+        f"{a}\t{b}\t{c:.9f}"
+        for a, b, c in zip(given.sentence1, given.sentence2, cosines, strict=True)
+    ]
     path = tmp_path / "perfect.tsv"
     path.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
     return str(path)
@@ -29,8 +32,17 @@ def test_layers_that_gain_nothing_are_dropped_in_a_resumed_run_too(
     train: Train, method: str, perfect: str, dev: str, tiny_model: Path, sentences: list[str]
 ) -> None:
     gains = dev == "none"  # where nothing is scored, the layers stay
-    second = {"method": "simcse", "projection": False, "learning_rate": 1e-3, "steps": 4, "eval_every": 2}
-    options: dict[str, Any] = {"stages": [{"method": method}, second], "dev": dev if gains else perfect}
+    second = {
+        "method": "simcse",
+        "projection": False,
+        "learning_rate": 1e-3,
+        "steps": 4,
+        "eval_every": 2,
+    }
+    options: dict[str, Any] = {
+        "stages": [{"method": method}, second],
+        "dev": dev if gains else perfect,
+    }
     options |= {"steps": None, "eval_every": None, "learning_rate": None}
     whole = train("whole", **options)
     kept = whole.encoder
@@ -38,7 +50,9 @@ def test_layers_that_gain_nothing_are_dropped_in_a_resumed_run_too(
     if not gains:
         assert whole.evaluation.selected_step == 0
         assert kept.token_weights is None
-        np.testing.assert_allclose(kept.encode(sentences), Encoder.load(tiny_model).encode(sentences), atol=1e-6)
+        np.testing.assert_allclose(
+            kept.encode(sentences), Encoder.load(tiny_model).encode(sentences), atol=1e-6
+        )
         assert "the new layers: the layers are dropped" in (whole.folder / "train.log").read_text()
     with stopped_at(1):  # in the second stage: the first makes no step
         part = train("part", **options)

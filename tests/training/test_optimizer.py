@@ -20,13 +20,17 @@ def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(encoder: E
     method = METHODS["consert"](OPTIONS["consert"](), encoder)
     trained = _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=1)).parameters
     assert list(map(id, trained)) == list(map(id, encoder.backbone.blocks[1:].parameters()))
-    with pytest.raises(InputError, match="frozen_blocks 3: the model has 3 blocks; give a lower number"):
+    with pytest.raises(
+        InputError, match="frozen_blocks 3: the model has 3 blocks; give a lower number"
+    ):
         _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=3))
 
 
 def test_sgd_is_the_textbook_update() -> None:
     block = nn.Linear(4, 4)
-    options = TrainingOptions(learning_rate=0.1, as_released={"optimizer": "sgd"}, betas=(0.0, 0.0), weight_decay=0.5)
+    options = TrainingOptions(
+        learning_rate=0.1, as_released={"optimizer": "sgd"}, betas=(0.0, 0.0), weight_decay=0.5
+    )
     optimizer = Optimizer([*block.parameters()], options)
     block(torch.randn(6, 4)).square().sum().backward()
     weight, bias = block.weight.detach().clone(), block.bias.detach().clone()
@@ -38,7 +42,12 @@ def test_sgd_is_the_textbook_update() -> None:
 
 
 def adamw_step(
-    weight: Tensor, gradient: Tensor, averages: list[Tensor], step: int, rate: float, options: TrainingOptions
+    weight: Tensor,
+    gradient: Tensor,
+    averages: list[Tensor],
+    step: int,
+    rate: float,
+    options: TrainingOptions,
 ) -> Tensor:
     """Loshchilov and Hutter 2019, algorithm 2, lines 6 to 12, literally; `step` counts from 1."""
     beta1, beta2 = options.betas
@@ -51,14 +60,21 @@ def adamw_step(
     return weight - rate * (first / (second.sqrt() + options.epsilon) + decay * weight)
 
 
-@pytest.mark.parametrize("as_released", [{"bias_correction": True}, {"bias_correction": False}], ids=str)
+@pytest.mark.parametrize(
+    "as_released", [{"bias_correction": True}, {"bias_correction": False}], ids=str
+)
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.9), (0.0, 0.5)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 1e-4)])
 def test_adamw_is_its_transcription(
     as_released: Any, betas: tuple[float, float], dtype: torch.dtype, tolerance: float
 ) -> None:
-    options = TrainingOptions(learning_rate=0.01, weight_decay=0.1, betas=betas, as_released=as_released)
-    weights = [nn.Parameter(torch.randn(3, 4, dtype=dtype)), nn.Parameter(torch.randn(4, dtype=dtype))]
+    options = TrainingOptions(
+        learning_rate=0.01, weight_decay=0.1, betas=betas, as_released=as_released
+    )
+    weights = [
+        nn.Parameter(torch.randn(3, 4, dtype=dtype)),
+        nn.Parameter(torch.randn(4, dtype=dtype)),
+    ]
     optimizer = Optimizer(weights, options)
     expected = [weight.detach().double() for weight in weights]
     averages = [[torch.zeros_like(weight)] * 2 for weight in expected]
@@ -67,7 +83,9 @@ def test_adamw_is_its_transcription(
         gradients = [torch.randn_like(weight).double() for weight in weights]
         for place, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
             weight.grad = gradient.to(dtype)
-            expected[place] = adamw_step(expected[place], gradient, averages[place], step, 0.01 * share, options)
+            expected[place] = adamw_step(
+                expected[place], gradient, averages[place], step, 0.01 * share, options
+            )
         optimizer.step(share)
     for weight, true in zip(weights, expected, strict=True):
         torch.testing.assert_close(weight.detach().double(), true, rtol=tolerance, atol=tolerance)

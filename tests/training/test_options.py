@@ -27,7 +27,11 @@ class Options(TypedDict, total=False):
 
 '''
 TASKS = {"dev": "str | TaskRows", "tasks": "Sequence[str | TaskRows]"}
-WIDER = {"model": "Any", "as_released": "Mapping[str, Any]", **TASKS}  # what the options take beside what they hold
+WIDER = {
+    "model": "Any",
+    "as_released": "Mapping[str, Any]",
+    **TASKS,
+}  # what the options take beside what they hold
 
 
 def spelled(kind: Any) -> str:
@@ -38,7 +42,9 @@ def spelled(kind: Any) -> str:
 
 
 def stub() -> str:
-    lines = (f"    {name}: {WIDER.get(name) or spelled(kind)}\n" for name, kind in keywords().items())
+    lines = (
+        f"    {name}: {WIDER.get(name) or spelled(kind)}\n" for name, kind in keywords().items()
+    )
     return HEADER + "".join(lines)
 
 
@@ -62,7 +68,14 @@ CALLS = {  # with what a type checker says of them
 def test_a_type_checker_finds_what_is_wrong(tmp_path: Path) -> None:
     lines = ["import isotune", *(f'isotune.train("a", out="b", {options})' for options in CALLS)]
     (tmp_path / "calls.py").write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(tmp_path / "calls.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "pyproject.toml",
+        str(tmp_path / "calls.py"),
+    ]
     said = subprocess.run(
         command, cwd=ROOT, env={"MYPYPATH": "src"}, capture_output=True, text=True, check=False
     ).stdout

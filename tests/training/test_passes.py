@@ -47,7 +47,11 @@ def test_every_cut_gives_the_gradient_of_one_graph(
 
 @pytest.mark.parametrize(("shares", "threads_of_each"), [(3, 1), (2, 1), (1, 3)])
 def test_a_small_batch_has_fewer_shares_and_each_has_more_threads(
-    shares: int, threads_of_each: int, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+    shares: int,
+    threads_of_each: int,
+    tiny_model: Path,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run, used = make("simcse", tiny_model, sentences), []
     expected = gradient(*run)
@@ -71,14 +75,23 @@ def test_a_small_batch_has_fewer_shares_and_each_has_more_threads(
     assert used == [threads_of_each] * shares
 
 
-def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(tiny_model: Path, sentences: list[str]) -> None:
+def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(
+    tiny_model: Path, sentences: list[str]
+) -> None:
     encoder, objectives, batch = make("simcse", tiny_model, sentences)
     with encoder.backbone.dropout(0.0):
         found = gradient(encoder, objectives, batch)
         views, terms_of, _ = objectives.ask(batch, encoder.device)
-        (loss,) = terms_of([encoder(view.tokens) for view in views if isinstance(view, View)]).values()
+        (loss,) = terms_of(
+            [encoder(view.tokens) for view in views if isinstance(view, View)]
+        ).values()
     loss.backward()
-    weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
+    weights = [
+        weight
+        for module in (encoder, objectives)
+        for weight in module.parameters()
+        if weight.requires_grad
+    ]
     assert_same(found, in_one_row(loss, weights))
 
 
@@ -94,11 +107,16 @@ def test_sparse_gradients_of_the_word_embeddings_are_the_dense_ones(
 
 
 @pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
-def test_more_workers_than_sentences(tiny_model: Path, sentences: list[str], chunk_size: int | None) -> None:
+def test_more_workers_than_sentences(
+    tiny_model: Path, sentences: list[str], chunk_size: int | None
+) -> None:
     encoder, objectives, _ = make("simcse", tiny_model, sentences)
     batch = Batch((pack(encoder.tokenize(sentences[:2])),))
     with closing(Workers(6)) as many:
-        assert_same(gradient(encoder, objectives, batch, many, chunk_size), gradient(encoder, objectives, batch))
+        assert_same(
+            gradient(encoder, objectives, batch, many, chunk_size),
+            gradient(encoder, objectives, batch),
+        )
 
 
 @pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
@@ -121,7 +139,9 @@ def test_masked_tokens_in_blocks_lose_the_same(
     assert_same(gradient(*run), expected)
 
 
-def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(tiny_model: Path, sentences: list[str]) -> None:
+def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(
+    tiny_model: Path, sentences: list[str]
+) -> None:
     encoder = Encoder.load(tiny_model).train()
     ids = encoder.tokenize(sentences)
 
@@ -154,7 +174,14 @@ def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(tiny_model: Path, 
 
 def test_a_run_in_chunks_is_the_run(train: Train) -> None:
     runs = [
-        train(str(chunk_size), method="mirror", span_length=2, spans="tokens", model_dropout=0.0, chunk_size=chunk_size)
+        train(
+            str(chunk_size),
+            method="mirror",
+            span_length=2,
+            spans="tokens",
+            model_dropout=0.0,
+            chunk_size=chunk_size,
+        )
         for chunk_size in (None, 3)
     ]
     losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in runs]

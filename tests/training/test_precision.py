@@ -24,7 +24,9 @@ def taken(run: Path) -> str:
     return str(stage["precision"])
 
 
-def test_the_default_is_what_the_machine_computes_faster_in(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_what_the_machine_computes_faster_in(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = []
     for fast, expected in ((True, "bfloat16"), (False, "float32")):
         machine(fast, monkeypatch)
@@ -62,7 +64,9 @@ def test_a_run_in_slow_bfloat16_says_so(train: Train, monkeypatch: pytest.Monkey
     assert "warning: bfloat16 will be slow" in log
 
 
-def test_a_run_computes_with_the_fast_products(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_computes_with_the_fast_products(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(float32, "pays", lambda: True)
     seen: list[str] = []
     denormal = torch.tensor(1e-40)

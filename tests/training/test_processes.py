@@ -41,9 +41,15 @@ def in_processes(count: int, act: Callable[..., object], *arguments: object) -> 
     return [process.exitcode for process in processes]
 
 
-@pytest.mark.parametrize("names", [SOME, pytest.param({*STEPS} - SOME, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "names", [SOME, pytest.param({*STEPS} - SOME, marks=pytest.mark.slow)], ids=["some", "all"]
+)
 def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
-    names: set[str], tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    names: set[str],
+    tiny_model: Path,
+    sentences: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
     codes = in_processes(PROCESSES, make_steps, sorted(names), tiny_model, sentences, tmp_path)
@@ -53,15 +59,21 @@ def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
         expected = gradient(*make(name, tiny_model, sentences))
         for count, threads in GROUPS:
             for chunk_size in CHUNK_SIZES:
-                results = [steps[rank][f"{name} {count} {threads} {chunk_size}"] for rank in range(count)]
+                results = [
+                    steps[rank][f"{name} {count} {threads} {chunk_size}"] for rank in range(count)
+                ]
                 # Weights can't drift apart.
-                assert all(np.array_equal(result, results[0], equal_nan=True) for result in results), name
+                assert all(
+                    np.array_equal(result, results[0], equal_nan=True) for result in results
+                ), name
                 assert_same(torch.from_numpy(results[0]), expected)
 
 
 ERRORS = {
     "error: no such model\n": InputError("no such model"),
-    "error: report.html: No space left on device\n": OSError(28, "No space left on device", "report.html"),
+    "error: report.html: No space left on device\n": OSError(
+        28, "No space left on device", "report.html"
+    ),
     "ZeroDivisionError: a mistake in the code\n": ZeroDivisionError("a mistake in the code"),
 }
 PLACES = [
@@ -78,13 +90,24 @@ def test_an_error_of_one_process_ends_all_of_them(
     failing: int, place: str, message: str, tiny_model: Path, text: Path, tmp_path: Path
 ) -> None:
     """At once, with the error of this process and a line in each other process that points to it."""
-    options = [f"--model={tiny_model}", "--dev=none", "--tasks=stsb-open", "--steps=2", "--batch-size=8"]
+    options = [
+        f"--model={tiny_model}",
+        "--dev=none",
+        "--tasks=stsb-open",
+        "--steps=2",
+        "--batch-size=8",
+    ]
     words = ["train", str(text), "--method=simcse", *options, f"--out={tmp_path / 'run'}"]
     codes = in_processes(2, train_with_error, failing, place, ERRORS[message], words, tmp_path)
     said, other = ((tmp_path / f"{rank}.txt").read_text() for rank in (failing, 1 - failing))
     assert said.endswith(message)
-    assert [text.count("Traceback") for text in (said, other)] == [not message.startswith("error"), 0]
-    assert other.endswith("error: another process of the run has ended; what it has printed says why\n")
+    assert [text.count("Traceback") for text in (said, other)] == [
+        not message.startswith("error"),
+        0,
+    ]
+    assert other.endswith(
+        "error: another process of the run has ended; what it has printed says why\n"
+    )
     assert (codes[failing], codes[1 - failing]) == (2 if message.startswith("error") else 1, 2)
 
 
@@ -96,7 +119,15 @@ RUN += ["--steps", "24", "--batch-size", "16"]
 def start(out: Path, *launcher: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # In bfloat16, a batch that is cut otherwise is rounded otherwise.
-    options = ["--precision", "float32", "--eval-every", "4", "--keep-checkpoints", "--out", str(out)]
+    options = [
+        "--precision",
+        "float32",
+        "--eval-every",
+        "4",
+        "--keep-checkpoints",
+        "--out",
+        str(out),
+    ]
     command = [*(launcher or (sys.executable,)), *RUN, *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 
@@ -106,16 +137,35 @@ def losses(run: Path) -> list[float]:
 
 
 def test_a_run_by_two_processes_is_finished_once(tmp_path: Path) -> None:
-    options = ["--method=simcse", "--dev=none", "--tasks=stsb-open", "--sample=64", "--steps=2", "--batch-size=16"]
-    command = [*COMMAND[:-1], "-m", "isotune", "train", "stsb-open:train", *options, f"--out={tmp_path / 'run'}"]
-    ended = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    options = [
+        "--method=simcse",
+        "--dev=none",
+        "--tasks=stsb-open",
+        "--sample=64",
+        "--steps=2",
+        "--batch-size=16",
+    ]
+    command = [
+        *COMMAND[:-1],
+        "-m",
+        "isotune",
+        "train",
+        "stsb-open:train",
+        *options,
+        f"--out={tmp_path / 'run'}",
+    ]
+    ended = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
+    )
     assert ended.returncode == 0, ended.stderr
     assert is_finished(tmp_path / "run")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_run_whose_rank_is_killed_goes_on_by_itself_to_the_same_end(tmp_path: Path, seed: int) -> None:
+def test_a_run_whose_rank_is_killed_goes_on_by_itself_to_the_same_end(
+    tmp_path: Path, seed: int
+) -> None:
     assert start(tmp_path / "alone").wait() == 0
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert start(whole, *COMMAND).wait() == 0
@@ -124,7 +174,9 @@ def test_a_run_whose_rank_is_killed_goes_on_by_itself_to_the_same_end(tmp_path: 
     while not (records.exists() and records.stat().st_size >= recorded):
         assert process.poll() is None
         time.sleep(0.01)
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
+    children = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
+    ).stdout
     os.kill(int(random.Random(seed).choice(children.split())), signal.SIGKILL)
     assert process.wait() == 0
     assert losses(killed) == losses(whole) == pytest.approx(losses(tmp_path / "alone"), rel=1e-5)
@@ -137,11 +189,16 @@ LAUNCH = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PO
 
 
 @pytest.mark.parametrize("missing", sorted(LAUNCH.keys() - {"WORLD_SIZE"}))
-def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_that_sets_too_little_is_told_so(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in LAUNCH.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(missing)
-    with pytest.raises(InputError, match=f"WORLD_SIZE is 2, but {missing} is not set: start"), workers_of_run():
+    with (
+        pytest.raises(InputError, match=f"WORLD_SIZE is 2, but {missing} is not set: start"),
+        workers_of_run(),
+    ):
         pass
 
 
@@ -149,7 +206,9 @@ def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: p
 def test_no_thread_of_a_group_outlives_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in LAUNCH.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 1)]))
+    monkeypatch.setattr(
+        "isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 1)])
+    )
 
     def names() -> list[str]:
         return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
@@ -176,7 +235,9 @@ def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
     monkeypatch.setattr("isotune.training.workers.default_device", lambda: "cuda")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     monkeypatch.setattr("torch.cuda.set_device", gpus.append)
-    monkeypatch.setattr("isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)]))
+    monkeypatch.setattr(
+        "isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)])
+    )
     monkeypatch.setattr("isotune.training.workers.dist.init_process_group", init)
     with pytest.raises(InterruptedError), workers_of_run():
         pass

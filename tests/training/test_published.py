@@ -30,7 +30,9 @@ def first_lines(run: Result) -> str:
     return run.report.read_text("utf-8").partition("This page shows")[0]
 
 
-def test_a_run_is_evaluated_as_published(train: Train, recipe: Callable[[str], Path], pairs: Path) -> None:
+def test_a_run_is_evaluated_as_published(
+    train: Train, recipe: Callable[[str], Path], pairs: Path
+) -> None:
     run = train(method=None, recipe=recipe(f'"{pairs}"'), tasks=None)
     assert [task.name for task in run.evaluation.after.tasks] == [str(pairs)]
     assert "Published" not in first_lines(run)
@@ -47,14 +49,22 @@ def test_sentevals_text_comes_from_its_archive_even_if_the_official_text_is_here
     monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     monkeypatch.setattr("isotune.data.datasets._uniform", lambda source, *_: source.records)
     archive = DATASETS["senteval-sickr"].hub
-    local_hub.add(archive.repository, {archive.file: senteval()}, kind="dataset", revision=archive.revision)
+    local_hub.add(
+        archive.repository, {archive.file: senteval()}, kind="dataset", revision=archive.revision
+    )
     run = train(method=None, recipe=recipe('"senteval-sickr", "sickr"'), tasks=None)
-    assert {task.name: task.pairs for task in run.evaluation.after.tasks} == {"senteval-sickr": 12, "sickr": 4927}
+    assert {task.name: task.pairs for task in run.evaluation.after.tasks} == {
+        "senteval-sickr": 12,
+        "sickr": 4927,
+    }
     assert "Published" not in first_lines(run)
 
 
 def test_without_the_tasks_of_the_score_the_report_says_so(
-    train: Train, recipe: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    train: Train,
+    recipe: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     run = train(method=None, recipe=recipe('"sts"'), tasks=None, quiet=False)
@@ -70,5 +80,7 @@ def test_without_the_tasks_of_the_score_the_report_says_so(
 def test_stand_ins_are_named(train: Train, recipe: Callable[[str], Path], pairs: Path) -> None:
     options = {"method": None, "tasks": [str(pairs)], "sample": 20, "steps": 1}
     run = train(recipe=recipe(f'"{pairs}"'), sources="quora:train", stand_ins=True, **options)
-    assert "Trained on qqp-sample:train, which stands in for the published data." in first_lines(run)
+    assert "Trained on qqp-sample:train, which stands in for the published data." in first_lines(
+        run
+    )
     assert 'data = [\n    "qqp-sample:train",\n]' in (run.folder / "recipe.toml").read_text("utf-8")

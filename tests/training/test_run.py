@@ -32,11 +32,23 @@ from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
 from tests.conftest import unfinish
-from tests.training.conftest import Killed, Train, assert_same_end, killed, metrics, resume, same, stopped_at, weights
+from tests.training.conftest import (
+    Killed,
+    Train,
+    assert_same_end,
+    killed,
+    metrics,
+    resume,
+    same,
+    stopped_at,
+    weights,
+)
 
 
 @pytest.mark.parametrize(("method", "precision"), [("simcse", "bfloat16"), ("consert", "float32")])
-def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: str, precision: str) -> None:
+def test_a_run_leaves_an_encoder_and_everything_about_it(
+    train: Train, method: str, precision: str
+) -> None:
     result = train(method=method, precision=precision, keep_checkpoints=None)
     assert {path.name for path in result.folder.iterdir()} == {
         "cosines.npz",
@@ -58,32 +70,51 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
     assert result.stopped is None
     assert "nothing" not in (result.folder / "train.log").read_text()
     sizes = {path: path.stat().st_size for path in result.folder.rglob("*") if path.is_file()}
-    kept = [size for path, size in sizes.items() if "encoder" in path.parts or path.name == "report.html"]
-    assert sum(sizes.values()) < 1.1 * sum(kept) + 10_000  # the weights of the model have 116,000 bytes
+    kept = [
+        size
+        for path, size in sizes.items()
+        if "encoder" in path.parts or path.name == "report.html"
+    ]
+    assert (
+        sum(sizes.values()) < 1.1 * sum(kept) + 10_000
+    )  # the weights of the model have 116,000 bytes
 
 
 def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> None:
     result = train()
     said = result.evaluation
     lines = str(result).splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["run", "verdict", "change", "encoder", "report"]
+    assert [line.partition(":")[0] for line in lines] == [
+        "run",
+        "verdict",
+        "change",
+        "encoder",
+        "report",
+    ]
     told = [said.verdict.word, said.verdict.why, *(said.changes if said.selected_step else ())]
     assert all(text in str(result) for text in told)
     assert "->" not in result._repr_html_()  # what HTML would take for a sign of its own
     assert result.encoder is result.encoder
 
 
-def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_memory_and_disk_are_told_before_they_are_spent(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = (train("told").folder / "train.log").read_text()
     size = r"[\d.,]+ MB"
     disk = re.search(rf"disk: up to {size} during the run, {size} afterwards; {size} are free", log)
-    cost = re.search(rf"stage 1: about \d:\d\d:\d\d are left, .* s a step .*; memory so far: {size}\n", log)
+    cost = re.search(
+        rf"stage 1: about \d:\d\d:\d\d are left, .* s a step .*; memory so far: {size}\n", log
+    )
     assert disk
     assert cost
     assert disk.start() < log.index("step 0 of 12") < cost.start() < log.index("step 4 of 12")
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20_000))
-    with pytest.raises(InputError, match=rf"the run needs up to {size} here, and the disk has 0 MB; free some space"):
+    with pytest.raises(
+        InputError,
+        match=rf"the run needs up to {size} here, and the disk has 0 MB; free some space",
+    ):
         train("full")
     assert not (Path(log.split("run: ")[1].split("\n")[0]).with_name("full")).exists()
 
@@ -99,7 +130,9 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
     assert is_finished(result.folder)
     assert [record["step"] for record in metrics(result.folder, "train")] == [1, 2]
     for n in (1, 2):
-        said = f"the time limit ended stage {n} after step 1 of 100000; the best step so far is kept"
+        said = (
+            f"the time limit ended stage {n} after step 1 of 100000; the best step so far is kept"
+        )
         assert said in (result.folder / "report.html").read_text()
 
 
@@ -109,13 +142,19 @@ def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
     measured = run.measurements
     monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
     folder = train(time_limit="2h").folder
-    assert re.search(r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text())
-    with pytest.raises(InputError, match=r"1,800 s: too short: .* result takes 3,000 s; start again with more time"):
+    assert re.search(
+        r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text()
+    )
+    with pytest.raises(
+        InputError, match=r"1,800 s: too short: .* result takes 3,000 s; start again with more time"
+    ):
         train("short", time_limit="30m")
     assert not folder.with_name("short").exists()
 
 
-def test_a_resumed_run_counts_the_time_before(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_counts_the_time_before(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with stopped_at(4):
         folder = train(time_limit="2h").folder
     tensors, progress = run_folder.last_checkpoint(folder)
@@ -132,24 +171,46 @@ def test_a_run_on_rows_of_the_bundled_model_suggests_what_the_user_can_do(
     folder = train(sources=None, rows=sentences, model=None, steps=1).folder
     log = (folder / "train.log").read_text()
     assert "in these commands, TEXT stands for a file of your sentences, one a line" in log
-    assert f"isotune evaluate {folder}/encoder sentence-transformers/all-MiniLM-L6-v2 --tasks {pairs}\n" in log
+    assert (
+        f"isotune evaluate {folder}/encoder sentence-transformers/all-MiniLM-L6-v2 --tasks {pairs}\n"
+        in log
+    )
 
 
 def test_times_have_a_unit_or_are_minutes() -> None:
     def minutes(time_limit: object) -> float | str | None:
-        return Recipe.from_table({"stages": [{"method": "simcse"}], "time_limit": time_limit}).time_limit
+        return Recipe.from_table(
+            {"stages": [{"method": "simcse"}], "time_limit": time_limit}
+        ).time_limit
 
-    assert [minutes(limit) for limit in ("90s", "30m", "1.5h", 2, 0.5, "45")] == [1.5, 30, 90, 2, 0.5, 45]
+    assert [minutes(limit) for limit in ("90s", "30m", "1.5h", 2, 0.5, "45")] == [
+        1.5,
+        30,
+        90,
+        2,
+        0.5,
+        45,
+    ]
     for wrong in ("soon", "5 m", "-1s", 0, math.inf):
-        with pytest.raises(InputError, match="time_limit: give a time such as 90s, 30m or 2h, or a number of minutes"):
+        with pytest.raises(
+            InputError,
+            match="time_limit: give a time such as 90s, 30m or 2h, or a number of minutes",
+        ):
             minutes(wrong)
 
 
-def test_a_notebook_gets_one_display_and_each_line_once(short: dict[str, Any], tmp_path: Path) -> None:
+def test_a_notebook_gets_one_display_and_each_line_once(
+    short: dict[str, Any], tmp_path: Path
+) -> None:
     import nbformat  # here, for the warnings of its import
     from nbclient import NotebookClient
 
-    given = {**short, "sources": str(short["sources"]), "out": str(tmp_path / "run"), "quiet": False}
+    given = {
+        **short,
+        "sources": str(short["sources"]),
+        "out": str(tmp_path / "run"),
+        "quiet": False,
+    }
     cell = nbformat.v4.new_code_cell(f"import isotune\nisotune.train(**{given!r})")
     NotebookClient(nbformat.v4.new_notebook(cells=[cell]), timeout=300).execute()
     bar, result = (output for output in cell.outputs if output.output_type != "stream")
@@ -189,7 +250,9 @@ def test_checkpoints_go_when_the_run_is_finished_and_a_kill_before_that_loses_no
         if not is_finished(folder):
             assert same(weights(resume(folder).folder), weights(whole))
             assert (folder / "report.html").exists()
-        with pytest.raises(InputError, match=r"this run is finished; its report is .*report\.html$"):
+        with pytest.raises(
+            InputError, match=r"this run is finished; its report is .*report\.html$"
+        ):
             resume(folder)
         assert checkpoints(folder) == 2 * keep
 
@@ -207,31 +270,57 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
 def test_a_retrieval_chooses_the_step_and_judges(train: Train, tmp_path: Path) -> None:
     """Without any scored pair."""
     faq = tmp_path / "faq.tsv"
-    faq.write_text("sentence1\tsentence2\n" + "".join(f"where is number {i}\tnumber {i} is here\n" for i in range(40)))
+    faq.write_text(
+        "sentence1\tsentence2\n"
+        + "".join(f"where is number {i}\tnumber {i} is here\n" for i in range(40))
+    )
     task = f"retrieval:{faq}"
     result = train(dev=task, tasks=(task,), steps=24)
     records = metrics(result.folder, "dev")
     assert {record["metric"] for record in records} == {"ndcg@10"}
     gain = result.evaluation.dev
-    assert (gain.unit, gain.rows, gain.after) == ("queries", 40, max(record["score"] for record in records))
+    assert (gain.unit, gain.rows, gain.after) == (
+        "queries",
+        40,
+        max(record["score"] for record in records),
+    )
     assert {each.score for each in result.evaluation.differences} > {task, f"{task}-recall@1"}
     page = result.report.read_text()
     assert "nDCG@10" in page
     assert result.evaluation.verdict.why in page
     assert result.evaluation.trained_on == ()
     tasks = (task, "stsb-open:test")
-    trained = train("pairs", sources=str(faq), method="pairs", model="bert-tiny", dev=task, tasks=tasks)
+    trained = train(
+        "pairs", sources=str(faq), method="pairs", model="bert-tiny", dev=task, tasks=tasks
+    )
     assert trained.evaluation.trained_on == (task,)
-    assert (trained.evaluation.own_tasks, trained.verdict.why) == ((), TRAINED_ON)  # general pairs judge nothing
+    assert (trained.evaluation.own_tasks, trained.verdict.why) == (
+        (),
+        TRAINED_ON,
+    )  # general pairs judge nothing
 
 
-def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pairs: Path, tiny_model: Path) -> None:
+def test_the_step_can_be_chosen_as_sentence_transformers_does(
+    train: Train, pairs: Path, tiny_model: Path
+) -> None:
     """At ends of epochs too, but not at the start, and here by other layers than the encoder's (ConSERT's code)."""
-    options = {"method": "consert", "layers": (-2, -1), "batch_size": 16, "steps": None, "epochs": 2, "eval_every": 3}
-    result = train(**options, as_released={"dev_layers": (-1,), "whole_epochs": True}, learning_rate=1e-12)
+    options = {
+        "method": "consert",
+        "layers": (-2, -1),
+        "batch_size": 16,
+        "steps": None,
+        "epochs": 2,
+        "eval_every": 3,
+    }
+    result = train(
+        **options, as_released={"dev_layers": (-1,), "whole_epochs": True}, learning_rate=1e-12
+    )
     records = metrics(result.folder, "dev")
     assert [record["step"] for record in records] == [0, 3, 4, 7, 8]  # 60 sentences are four steps
-    assert (result.evaluation.selected_step > 0, result.evaluation.pooled[:14]) == (True, "pooled by mean")
+    assert (result.evaluation.selected_step > 0, result.evaluation.pooled[:14]) == (
+        True,
+        "pooled by mean",
+    )
     dev = read_scored_pairs(str(pairs))
     last_layer = cosine_similarities(Encoder.load(tiny_model, layers=(-1,)), dev)
     assert records[0]["score"] == pytest.approx(score(dev, last_layer).spearman.all, abs=1e-6)
@@ -243,8 +332,12 @@ def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> 
     assert all(key.startswith(f"geometry:{pairs}-") for key in measured)
     name = f"geometry:{pairs}-uniformity"
     values = [side.scores()[name] for side in (result.evaluation.before, result.evaluation.after)]
-    assert "{}: {:.4f} -> {:.4f}\n".format(name, *values) in (result.folder / "train.log").read_text()
-    assert not (result.folder / "cosines.npz").exists()  # there are no gold scores to draw them against
+    assert (
+        "{}: {:.4f} -> {:.4f}\n".format(name, *values) in (result.folder / "train.log").read_text()
+    )
+    assert not (
+        result.folder / "cosines.npz"
+    ).exists()  # there are no gold scores to draw them against
     assert result.evaluation.verdict.why in result.report.read_text()
 
 
@@ -254,9 +347,14 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)  # else the seven STS tasks are scored
     result = train(dev="none", tasks=None)
     assert result.evaluation.verdict.word == "CAN'T TELL"
-    assert (result.evaluation.selected_step, metrics(result.folder, "dev")) == (12, [])  # the last encoder is kept
+    assert (result.evaluation.selected_step, metrics(result.folder, "dev")) == (
+        12,
+        [],
+    )  # the last encoder is kept
     log = (result.folder / "train.log").read_text()
-    assert re.search(r"\d+ of 60 sentences of the text have another nearest sentence than before", log)
+    assert re.search(
+        r"\d+ of 60 sentences of the text have another nearest sentence than before", log
+    )
     label, evaluate = re.findall(r"  isotune (label .*|evaluate .*)", log)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
     assert main(shlex.split(label)) == 0
@@ -267,7 +365,9 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
 def test_patience_ends_a_run_that_gets_no_better(train: Train) -> None:
     result = train(steps=400, eval_every=1, patience=3, learning_rate=1e-9, model_dropout=0.0)
     scores = [record["score"] for record in metrics(result.folder, "dev")]
-    assert result.evaluation.ends == (f"3 evaluations were no better, at step {len(scores) - 1} of 400",)
+    assert result.evaluation.ends == (
+        f"3 evaluations were no better, at step {len(scores) - 1} of 400",
+    )
     assert max(scores) == max(scores[:-3])
 
 
@@ -275,9 +375,17 @@ def test_patience_can_count_what_is_below_the_evaluation_before_but_not_below_th
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = iter([0.9, 0.5, 0.6, 0.7, 0.4, 0.3])
-    monkeypatch.setattr("isotune.training.selection.score_task", lambda *_, **__: Score(next(scores), "spearman"))
+    monkeypatch.setattr(
+        "isotune.training.selection.score_task", lambda *_, **__: Score(next(scores), "spearman")
+    )
     result = train(steps=40, eval_every=1, patience=1, as_released={"early_stopping": "previous"})
-    assert [record["score"] for record in metrics(result.folder, "dev")] == [0.9, 0.5, 0.6, 0.7, 0.4]
+    assert [record["score"] for record in metrics(result.folder, "dev")] == [
+        0.9,
+        0.5,
+        0.6,
+        0.7,
+        0.4,
+    ]
 
 
 def test_dev_pairs_keep_their_best_step_among_those_that_forget_little(
@@ -321,8 +429,12 @@ def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str) -> None:
     assert_same_end(train("whole", method=method).folder, stopped.folder)
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(train: Train, tmp_path: Path) -> None:
-    with pytest.raises(TrainingFailed, match=r"use a lower learning_rate than 1e\+20.*encoder") as failure:
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(
+    train: Train, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        TrainingFailed, match=r"use a lower learning_rate than 1e\+20.*encoder"
+    ) as failure:
         train(learning_rate=1e20, max_gradient_norm=1e20, eval_every=1, method="consert")
     assert failure.value.encoder == tmp_path / "run" / "encoder"
     assert not is_finished(tmp_path / "run")
@@ -343,7 +455,9 @@ def test_a_lower_learning_rate_is_advised_only_where_the_vectors_are_at_fault(
         raise kind("no score")
 
     monkeypatch.setattr("isotune.training.selection.score_task", score_task)
-    with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*encoder is the encoder of step 0") as failure:
+    with pytest.raises(
+        TrainingFailed, match=r"after step 4: no score; .*encoder is the encoder of step 0"
+    ) as failure:
         train()
     assert ("lower learning_rate" in str(failure.value)) is advises
 
@@ -361,7 +475,9 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(
 
     with monkeypatch.context() as patch:
         patch.setattr(run_folder, "save_file", full)
-        with pytest.raises(InputError, match=r"No space left on device.* resume the run from the last"):
+        with pytest.raises(
+            InputError, match=r"No space left on device.* resume the run from the last"
+        ):
             train("parts")
     resume(tmp_path / "parts")
     assert_same_end(train("whole").folder, tmp_path / "parts")
@@ -369,12 +485,19 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(
 
 def test_a_collapse_is_warned_about(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     # The opposite of a contrastive loss: every sentence is pulled to every other.
-    monkeypatch.setattr(SimCSE, "loss", lambda self, encoded, batch: {"pull": encoded[0].var(0).sum()})
+    monkeypatch.setattr(
+        SimCSE, "loss", lambda self, encoded, batch: {"pull": encoded[0].var(0).sum()}
+    )
     result = train(steps=60, eval_every=30, learning_rate=1e-2, dev="none")
-    assert any("the space is collapsing" in record["message"] for record in metrics(result.folder, "warning"))
+    assert any(
+        "the space is collapsing" in record["message"]
+        for record in metrics(result.folder, "warning")
+    )
 
 
-def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: Path, pairs: Path) -> None:
+def test_what_may_spoil_a_run_or_its_scores_is_warned_about(
+    train: Train, text: Path, pairs: Path
+) -> None:
     text.write_text(text.read_text() * 2)
     result = train(model_dropout=0.0, max_length=4, batch_size=60, steps=2)
     messages = " ".join(record["message"] for record in metrics(result.folder, "warning"))
@@ -382,8 +505,13 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: 
     assert "the dev data are test data too" in messages
     assert "50% of the texts are repeats" in messages
     assert "% of the texts are cut at 4 tokens" in messages
-    scores = [100 * side.scores()[str(pairs)] for side in (result.evaluation.before, result.evaluation.after)]
-    assert "{}: {:.2f} -> {:.2f} (".format(pairs, *scores) in (result.folder / "train.log").read_text()
+    scores = [
+        100 * side.scores()[str(pairs)]
+        for side in (result.evaluation.before, result.evaluation.after)
+    ]
+    assert (
+        "{}: {:.2f} -> {:.2f} (".format(pairs, *scores) in (result.folder / "train.log").read_text()
+    )
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -393,7 +521,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
     ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
     ({"method": "flow", "model_dropout": 0.1}, "leave model_dropout at 0, or .*cached false"),
-    ({"method": "flow", "attention_dropout": 0.1}, "leave attention_dropout at 0, or .*cached false"),
+    (
+        {"method": "flow", "attention_dropout": 0.1},
+        "leave attention_dropout at 0, or .*cached false",
+    ),
     (
         {"sources": (), "rows": [f"{chr(0x4E00 + i)} {chr(0x4F00 + i)}" for i in range(20)]},
         "rows: 20 rows, all of the same tokens",
@@ -404,7 +535,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), BAD)
-def test_bad_input_is_refused_in_one_line(train: Train, options: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_bad_input_is_refused_in_one_line(
+    train: Train, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message):
         train(**options)
     assert not (tmp_path / "run").exists()
@@ -422,33 +555,53 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     missing = {"method": "simcse", "data": ["missing.txt"]}
     assert refused([{"method": "simcse"}, missing]) == "missing.txt: no such file"
     assert "every stage names the data it reads, so give no other sources" in refused([missing])
-    assert "every stage names the data it reads" in refused([missing], sources=None, rows=["a dog", "a cat"])
-    assert "this run needs it 2 times" in refused([{"method": "simcse"}, {"method": "mlm"}], sources="-")
+    assert "every stage names the data it reads" in refused(
+        [missing], sources=None, rows=["a dog", "a cat"]
+    )
+    assert "this run needs it 2 times" in refused(
+        [{"method": "simcse"}, {"method": "mlm"}], sources="-"
+    )
 
     def refused_later(stage: Mapping[str, Any], **options: Any) -> str:
         return refused([{"method": "simcse"}, stage], **options)
 
     scores = {"method": "finetune-pair", "classes": [], "data": [str(pairs)]}
-    assert refused_later({**scores, "dev_data": [str(pairs), "missing.tsv"]}) == "missing.tsv: no such file"
-    assert "missing.tsv" in refused_later({"method": "multitask", "sentiment_data": ["missing.tsv"]})
+    assert (
+        refused_later({**scores, "dev_data": [str(pairs), "missing.tsv"]})
+        == "missing.tsv: no such file"
+    )
+    assert "missing.tsv" in refused_later(
+        {"method": "multitask", "sentiment_data": ["missing.tsv"]}
+    )
     assert "it has sentences only" in refused_later({**scores, "data": [str(text)]})
-    assert "no Sentence in it with at least 99 words" in refused_later({"method": "simcse"}, min_words=99)
+    assert "no Sentence in it with at least 99 words" in refused_later(
+        {"method": "simcse"}, min_words=99
+    )
     too_many = refused_later({"method": "whitening", "dimensions": 99})
     assert "dimensions 99" in too_many
     assert "the encoder's vectors have 32; keep that many or fewer" in too_many
     assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
-    few = {**dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")), "rows": ["a", "b", "c"]}
-    assert "3 sentences, and more of them than dimensions are needed" in refused([{"method": "whitening"}], **few)
+    few = {
+        **dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")),
+        "rows": ["a", "b", "c"],
+    }
+    assert "3 sentences, and more of them than dimensions are needed" in refused(
+        [{"method": "whitening"}], **few
+    )
 
 
 def test_a_run_drops_attention_weights_at_the_rate_that_is_given(train: Train) -> None:
-    plain, asked = (train(name, **rate) for name, rate in (("a", {}), ("b", {"attention_dropout": 0})))
+    plain, asked = (
+        train(name, **rate) for name, rate in (("a", {}), ("b", {"attention_dropout": 0}))
+    )
     losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in (plain, asked)]
     assert losses[0] != losses[1]
 
 
 @pytest.mark.parametrize("as_rows", [list, pd.DataFrame])
-def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path, as_rows: Any) -> None:
+def test_rows_from_python_leave_a_stage_its_own_data(
+    train: Train, text: Path, as_rows: Any
+) -> None:
     stages = [{"method": "simcse"}, {"method": "simcse", "data": [str(text)]}]
     rows = as_rows([{"text": sentence} for sentence in ("a dog", "a cat", "the ball")])
     result = train(stages=stages, sources=None, rows=rows, batch_size=3, steps=2)
@@ -465,10 +618,14 @@ def test_a_finished_run_that_a_launcher_starts_again_stays_as_it_is(
     before = {path: path.read_bytes() for path in result.folder.rglob("*") if path.is_file()}
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     assert train() == result
-    assert {path: path.read_bytes() for path in result.folder.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in result.folder.rglob("*") if path.is_file()
+    } == before
 
 
-def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_resume_needs_a_run_and_nothing_else(
+    train: Train, text: Path, sentences: list[str], tmp_path: Path
+) -> None:
     def refused(message: str, name: str = "run", **options: Any) -> None:
         with pytest.raises(InputError, match=message):
             resume(tmp_path / name, **options)
@@ -492,7 +649,9 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     sha256 = hashlib.sha256(recipe.read_bytes()).hexdigest()
     recipe.write_text(recipe.read_text().replace("max_length", "longest"))
     refused("recipe.toml: it has changed since the run was started")
-    environment.write_text(environment.read_text().replace(sha256, hashlib.sha256(recipe.read_bytes()).hexdigest()))
+    environment.write_text(
+        environment.read_text().replace(sha256, hashlib.sha256(recipe.read_bytes()).hexdigest())
+    )
     refused("recipe.toml: another version of isotune wrote it, with other options")
 
 
@@ -535,7 +694,9 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
 
     def saved(path: Path, *arguments: Any) -> None:
         names.append(path.name)
-        assert len(list(path.parent.glob("best-*.safetensors"))) <= 2  # the kept step's, and the checkpoint's
+        assert (
+            len(list(path.parent.glob("best-*.safetensors"))) <= 2
+        )  # the kept step's, and the checkpoint's
         if len(names) == 6:
             raise Killed
         save_tensors(path, *arguments)
@@ -551,7 +712,9 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
 def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train) -> None:
     result = train(**{**TWO_STAGES, "learning_rate": 1e-12, "model_dropout": 0.0})
     assert result.evaluation.selected_step == 0
-    assert any("no step scored better" in record["message"] for record in metrics(result.folder, "warning"))
+    assert any(
+        "no step scored better" in record["message"] for record in metrics(result.folder, "warning")
+    )
 
 
 def test_a_run_on_rows_from_python_needs_them_again(train: Train, sentences: list[str]) -> None:
@@ -578,7 +741,12 @@ def test_an_error_of_who_watches_ends_the_run_as_it_is_and_the_run_goes_on(
 
 
 def test_a_run_goes_on_from_another_folder_and_after_it_was_moved(
-    train: Train, text: Path, pairs: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train,
+    text: Path,
+    pairs: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def stop(record: dict[str, Any]) -> None:
         if record.get("step") == 4:

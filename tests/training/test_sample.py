@@ -39,18 +39,30 @@ def test_each_row_is_as_likely_as_any_other() -> None:
 
 def test_a_run_trains_on_the_sample(train: Train) -> None:
     found = [
-        json.loads((train(name, sample=10, seed=seed, steps=1, dev="none").folder / "data.json").read_text())["stage 1"]
+        json.loads(
+            (
+                train(name, sample=10, seed=seed, steps=1, dev="none").folder / "data.json"
+            ).read_text()
+        )["stage 1"]
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
     assert [one["rows"] for one in found] == [10, 10, 10]
     assert found[0]["sha256"] == found[1]["sha256"] != found[2]["sha256"]
 
 
-@pytest.mark.parametrize("method", [name for name, options in OPTIONS.items() if not options.takes_steps])
+@pytest.mark.parametrize(
+    "method", [name for name, options in OPTIONS.items() if not options.takes_steps]
+)
 def test_a_closed_form_takes_no_more_rows_than_it_needs(
     method: str, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = {"method": method, "steps": None, "eval_every": None, "learning_rate": None, "batch_size": None}
+    closed = {
+        "method": method,
+        "steps": None,
+        "eval_every": None,
+        "learning_rate": None,
+        "batch_size": None,
+    }
     found = {}
     for enough in (60, 40):
         monkeypatch.setattr("isotune.methods.method.ENOUGH", enough)
@@ -67,7 +79,9 @@ def test_a_stage_takes_no_more_rows_than_its_steps_take(train: Train) -> None:
     for steps in (2, 100):
         folder = train(f"{steps}", batch_size=8, steps=steps, eval_every=100).folder
         found[steps] = json.loads((folder / "data.json").read_text())["stage 1"]["rows"]
-        assert ("the stage takes 16 of the 60 rows" in (folder / "train.log").read_text()) == (steps == 2)
+        assert ("the stage takes 16 of the 60 rows" in (folder / "train.log").read_text()) == (
+            steps == 2
+        )
     assert found == {2: 16, 100: 60}
 
 

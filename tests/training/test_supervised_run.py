@@ -18,7 +18,9 @@ from tests.training.conftest import Train, assert_same_end, metrics, stop_and_re
 
 
 def write(path: Path, header: str, rows: list[tuple[object, ...]]) -> str:
-    path.write_text("\n".join([header.replace(",", "\t"), *("\t".join(map(str, row)) for row in rows)]) + "\n")
+    path.write_text(
+        "\n".join([header.replace(",", "\t"), *("\t".join(map(str, row)) for row in rows)]) + "\n"
+    )
     return str(path)
 
 
@@ -32,12 +34,21 @@ def labelled(sentences: list[str], tmp_path: Path) -> str:
 @pytest.fixture
 def paraphrases(sentences: list[str], tmp_path: Path) -> str:
     """Pairs of equal sentences, and of others."""
-    rows = [(a, a if i % 2 else b, i % 2) for i, (a, b) in enumerate(zip(sentences[:30], sentences[30:], strict=True))]
+    rows = [
+        (a, a if i % 2 else b, i % 2)
+        for i, (a, b) in enumerate(zip(sentences[:30], sentences[30:], strict=True))
+    ]
     return write(tmp_path / "paraphrases.tsv", "sentence1,sentence2,label", rows)
 
 
 def test_fine_tuning_learns_its_labels_and_keeps_the_best_step(train: Train, labelled: str) -> None:
-    options = {"sources": labelled, "dev_data": [labelled], "steps": 60, "eval_every": 20, "learning_rate": 5e-3}
+    options = {
+        "sources": labelled,
+        "dev_data": [labelled],
+        "steps": 60,
+        "eval_every": 20,
+        "learning_rate": 5e-3,
+    }
     result = train(method="finetune-sentence", **options)
     scores = [record["score"] for record in metrics(result.folder, "dev")]
     assert {record["metric"] for record in metrics(result.folder, "dev")} == {"accuracy"}
@@ -46,10 +57,20 @@ def test_fine_tuning_learns_its_labels_and_keeps_the_best_step(train: Train, lab
     assert kept == 20 * int(np.argmax(scores))
 
 
-def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(train: Train, labelled: str) -> None:
-    options = {"sources": labelled, "dev_data": [labelled], "steps": 12, "eval_every": 3, "learning_rate": 5e-3}
+def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(
+    train: Train, labelled: str
+) -> None:
+    options = {
+        "sources": labelled,
+        "dev_data": [labelled],
+        "steps": 12,
+        "eval_every": 3,
+        "learning_rate": 5e-3,
+    }
     result = train(method="finetune-sentence", dev_share=0.3, **options)
-    labels = np.array([int(line.rpartition("\t")[2]) for line in Path(labelled).read_text().splitlines()[1:]])
+    labels = np.array(
+        [int(line.rpartition("\t")[2]) for line in Path(labelled).read_text().splitlines()[1:]]
+    )
     first = round(0.3 * len(labels))
     with np.load(result.folder / "predictions.npz") as arrays:
         dev, test = arrays["dev"], arrays["test"]
@@ -66,8 +87,15 @@ def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(train:
     assert not metrics(train("all choose", method="finetune-sentence", **options).folder, "test")
 
 
-def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(train: Train, pairs: Path) -> None:
-    stage = {"method": "finetune-pair", "classes": [], "metrics": ["pearson", "spearman"], "dev_data": [str(pairs)]}
+def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
+    train: Train, pairs: Path
+) -> None:
+    stage = {
+        "method": "finetune-pair",
+        "classes": [],
+        "metrics": ["pearson", "spearman"],
+        "dev_data": [str(pairs)],
+    }
     result = train(stages=[stage], sources=str(pairs), steps=4, eval_every=2)
     for record in metrics(result.folder, "dev"):
         assert record["metric"] == "mean"
@@ -77,31 +105,55 @@ def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(train: Tra
 def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_none(
     train: Train, labelled: str, paraphrases: str, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {"method": "multitask", "sources": None, "projection": 8, "steps": 6, "eval_every": 2}
+    options: dict[str, Any] = {
+        "method": "multitask",
+        "sources": None,
+        "projection": 8,
+        "steps": 6,
+        "eval_every": 2,
+    }
     options |= {"keep_checkpoints": True}
     options |= {"sentiment_classes": ["0", "1"], "similarity_test": [str(pairs)]}
-    for task, path, size in (("sentiment", labelled, 4), ("paraphrase", paraphrases, 6), ("similarity", str(pairs), 5)):
+    for task, path, size in (
+        ("sentiment", labelled, 4),
+        ("paraphrase", paraphrases, 6),
+        ("similarity", str(pairs), 5),
+    ):
         options |= {f"{task}_data": [path], f"{task}_dev": [path], f"{task}_batch_size": size}
-    with pytest.raises(InputError, match="every stage names the data it reads, so give no other sources"):
+    with pytest.raises(
+        InputError, match="every stage names the data it reads, so give no other sources"
+    ):
         train("whole", **{**options, "sources": labelled})
     with pytest.raises(InputError, match=r"batch size 1000 is larger than the data of paraphrase"):
         train("large", **{**options, "paraphrase_batch_size": 1000})
     with monkeypatch.context() as patch:
-        patch.setattr("isotune.training.stage.time", SimpleNamespace(perf_counter=partial(next, itertools.count())))
+        patch.setattr(
+            "isotune.training.stage.time",
+            SimpleNamespace(perf_counter=partial(next, itertools.count())),
+        )
         whole = train("whole", **options)
     (last,) = metrics(whole.folder, "train")
     # Rows of the two steps since an evaluation; this clock ticks at each look: twice in a step, and once at the end.
     assert last["sentences_per_second"] == 2 * (4 + 6 + 5) / 5
-    (test,) = metrics(whole.folder, "test")  # on the dev rows again: so at the kept step the score is the same
-    assert test["similarity"] == max(metrics(whole.folder, "dev"), key=lambda record: record["score"])["similarity"]
+    (test,) = metrics(
+        whole.folder, "test"
+    )  # on the dev rows again: so at the kept step the score is the same
+    assert (
+        test["similarity"]
+        == max(metrics(whole.folder, "dev"), key=lambda record: record["score"])["similarity"]
+    )
     for record in metrics(whole.folder, "dev"):
         parts = [record[name] for name in ("sentiment", "paraphrase", "similarity")]
         assert record["score"] == pytest.approx(np.mean(parts))
 
     part = stop_and_resume(train, 3, **options)
     assert_same_end(whole.folder, part.folder)
-    assert any(key.endswith("paraphrase.weight") for key in load_file(whole.folder / "last.safetensors"))
-    assert (whole.folder / "predictions.npz").read_bytes() == (part.folder / "predictions.npz").read_bytes()
+    assert any(
+        key.endswith("paraphrase.weight") for key in load_file(whole.folder / "last.safetensors")
+    )
+    assert (whole.folder / "predictions.npz").read_bytes() == (
+        part.folder / "predictions.npz"
+    ).read_bytes()
 
 
 def test_no_pass_of_an_evaluation_is_larger_than_the_options_say(

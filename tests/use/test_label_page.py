@@ -20,7 +20,11 @@ PAIRS = [("a <b>cat</b>", "a dog"), ("a car", "the car"), ("rain", "a stone")]
 def begin(path: Path) -> tuple[str, Thread]:
     """Starts a session in a thread; gives its address."""
     addresses: Queue[str] = Queue()
-    thread = Thread(target=score_in_browser, args=[Session(PAIRS, path), addresses.put, "127.0.0.1"], daemon=True)
+    thread = Thread(
+        target=score_in_browser,
+        args=[Session(PAIRS, path), addresses.put, "127.0.0.1"],
+        daemon=True,
+    )
     thread.start()
     return addresses.get(timeout=10), thread
 
@@ -30,7 +34,9 @@ def post(address: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
-def test_pairs_are_scored_by_keys_and_buttons(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+def test_pairs_are_scored_by_keys_and_buttons(
+    browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
     path = tmp_path / "pairs.tsv"
     address, thread = begin(path)
     page, wrong = opened(browser, address, width, scheme)
@@ -50,18 +56,35 @@ def test_pairs_are_scored_by_keys_and_buttons(browser: Any, tmp_path: Path, widt
     page.keyboard.press("0")
     page.wait_for_selector("text=the terminal has the result")
     thread.join(10)
-    assert [(label.sentence1, label.score) for label in read_labels(path)] == [("a <b>cat</b>", 5), ("rain", 0)]
+    assert [(label.sentence1, label.score) for label in read_labels(path)] == [
+        ("a <b>cat</b>", 5),
+        ("rain", 0),
+    ]
     assert wrong == []
 
 
-def test_an_answer_sent_twice_counts_once_and_only_the_address_with_the_secret_answers(tmp_path: Path) -> None:
+def test_an_answer_sent_twice_counts_once_and_only_the_address_with_the_secret_answers(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "pairs.tsv"
     address, _ = begin(path)
     root = address.rsplit("/", 2)[0]
-    for call in (lambda: urlopen(root), lambda: urlopen(address + "x"), lambda: post(f"{root}/other/0/5")):
+    for call in (
+        lambda: urlopen(root),
+        lambda: urlopen(address + "x"),
+        lambda: post(f"{root}/other/0/5"),
+    ):
         with pytest.raises(HTTPError, match="404"):
             call()
-    for place, answer in (("0", "5"), ("0", "5"), ("9", "1"), ("x", "1"), ("1", "7"), ("1", "%00"), ("1", "")):
+    for place, answer in (
+        ("0", "5"),
+        ("0", "5"),
+        ("9", "1"),
+        ("x", "1"),
+        ("1", "7"),
+        ("1", "%00"),
+        ("1", ""),
+    ):
         post(f"{address}{place}/{answer}")
     assert [label.score for label in read_labels(path)] == [5]
     post(address + "1/q")
@@ -77,5 +100,7 @@ def test_what_fails_in_a_session_ends_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="another session writes into it"):
         score_in_browser(Session(PAIRS, path), enter, "127.0.0.1")
     assert path.read_text().endswith("a\tb\t4\n")
-    with pytest.raises(InputError, match=r"host 192\.0\.2\.1: the page can't be served there .* an address of this"):
+    with pytest.raises(
+        InputError, match=r"host 192\.0\.2\.1: the page can't be served there .* an address of this"
+    ):
         score_in_browser(Session(PAIRS, path), print, "192.0.2.1")

@@ -18,7 +18,13 @@ from isotune.views.augmentation import (
 )
 from tests.conftest import seeded
 
-ALL: list[Augmentation] = [Augmentation(), Shuffle(), TokenCutoff(0.3), FeatureCutoff(0.3), EmbeddingDropout(0.3)]
+ALL: list[Augmentation] = [
+    Augmentation(),
+    Shuffle(),
+    TokenCutoff(0.3),
+    FeatureCutoff(0.3),
+    EmbeddingDropout(0.3),
+]
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=8)
 rates = st.floats(0, 0.99)
 
@@ -37,9 +43,13 @@ def cut(augmentation: Augmentation, tokens: Packed, d: int = 10) -> list[torch.T
 
 @given(lengths, rates, st.sampled_from([TokenCutoff, FeatureCutoff, EmbeddingDropout]))
 @settings(deadline=None)
-def test_exactly_floor_of_the_tokens_features_or_elements_is_cut(lengths: list[int], rate: float, kind: Any) -> None:
+def test_exactly_floor_of_the_tokens_features_or_elements_is_cut(
+    lengths: list[int], rate: float, kind: Any
+) -> None:
     for zero in cut(kind(rate), packed(lengths)):
-        parts = {TokenCutoff: zero, FeatureCutoff: zero.T, EmbeddingDropout: zero.reshape(-1, 1)}[kind]
+        parts = {TokenCutoff: zero, FeatureCutoff: zero.T, EmbeddingDropout: zero.reshape(-1, 1)}[
+            kind
+        ]
         assert torch.equal(parts.all(1), parts.any(1))
         assert int(parts.all(1).sum()) == math.floor(rate * len(parts))
 
@@ -64,12 +74,16 @@ def test_every_permutation_and_every_token_is_equally_likely() -> None:
 
 
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)
-def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation: Augmentation) -> None:
+def test_the_same_seed_gives_the_same_view_and_another_one_another(
+    augmentation: Augmentation,
+) -> None:
     x = torch.rand(21, 16)
 
     def view(seed: int) -> torch.Tensor:
         tokens = packed([5, 9, 7], seed)
-        return torch.cat([augmentation.positions(tokens)[:, None], augmentation.embeddings(x, tokens)], 1)
+        return torch.cat(
+            [augmentation.positions(tokens)[:, None], augmentation.embeddings(x, tokens)], 1
+        )
 
     torch.manual_seed(7)  # the global generator plays no part
     first = view(1)
@@ -93,7 +107,10 @@ def test_a_sentence_is_changed_alike_wherever_it_stands(augmentation: Augmentati
     lengths = [5, 9, 7, 5, 2, 9]
     whole, x = packed(lengths), torch.rand(37, 16)
     positions, changed = augmentation.positions(whole), augmentation.embeddings(x, whole)
-    for part in [*whole.cut(3), whole.select(torch.tensor([True, False, True, True, False, True]))[0]]:
+    for part in [
+        *whole.cut(3),
+        whole.select(torch.tensor([True, False, True, True, False, True]))[0],
+    ]:
         places = whole.places(part)
         assert torch.equal(augmentation.positions(part), positions[places])
         assert torch.equal(augmentation.embeddings(x[places], part), changed[places])

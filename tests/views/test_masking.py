@@ -28,7 +28,9 @@ def tokens(tokenizer: PreTrainedTokenizerBase) -> Packed:
     return pack([[2, *(words[i] for i in pick[: k % 26]), 3] for k, pick in enumerate(picks)])
 
 
-def masked(tokenizer: PreTrainedTokenizerBase, tokens: Packed, rate: float, seed: int = 1) -> tuple[Packed, Tensor]:
+def masked(
+    tokenizer: PreTrainedTokenizerBase, tokens: Packed, rate: float, seed: int = 1
+) -> tuple[Packed, Tensor]:
     result = masking.masked(tokens, tokenizer, rate, Generator().manual_seed(seed))
     assert torch.equal(result.targets, tokens.ids[result.places])
     return result.tokens, result.places
@@ -46,7 +48,9 @@ def test_ordinary_tokens_are_chosen_at_the_rate_and_special_ones_never(
     assert abs(len(places) - rate * n) < 4 * math.sqrt(n * rate * (1 - rate))
 
 
-def test_eight_in_ten_become_the_mask_and_one_another_word(tokenizer: PreTrainedTokenizerBase, tokens: Packed) -> None:
+def test_eight_in_ten_become_the_mask_and_one_another_word(
+    tokenizer: PreTrainedTokenizerBase, tokens: Packed
+) -> None:
     result, places = masked(tokenizer, tokens, 0.5)
     before, after = tokens.ids[places], result.ids[places]
     n, words = len(places), len(tokenizer) - 5

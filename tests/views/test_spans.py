@@ -75,7 +75,13 @@ def test_tokens_lengths_are_geometric_with_a_hard_cap(tokenizer: PreTrainedToken
     masked = mask_tokens(tokens, tokenizer, 0.3, 5, Generator().manual_seed(0))
     lengths, starts = zip(*((length, start) for start, length in span(masked)), strict=True)
     shares = [lengths.count(length) / n for length in range(1, 6)]
-    expected = [0.3, 0.21, 0.147, 0.1029, 0.2401]  # 0.3 * 0.7^(l-1), and all that is longer at 5: 0.7^4
+    expected = [
+        0.3,
+        0.21,
+        0.147,
+        0.1029,
+        0.2401,
+    ]  # 0.3 * 0.7^(l-1), and all that is longer at 5: 0.7^4
     assert shares == pytest.approx(expected, abs=0.012)
     of_two = Counter(start for start, length in zip(starts, lengths, strict=True) if length == 2)
     assert set(of_two) == set(range(1, 12))  # places 1 to 12 are no special tokens
@@ -93,7 +99,9 @@ def test_sentences_keep_their_length_order_and_specials(tokenizer: PreTrainedTok
         assert torch.equal(changed, masked.ids == MASK)
         assert not ((tokens.ids == CLS) | (tokens.ids == SEP))[changed].any()
         counts = [length for _, length in span(masked)]
-        assert all(count < max(length, 1) for count, length in zip(counts, lengths, strict=True))  # never all of it
+        assert all(
+            count < max(length, 1) for count, length in zip(counts, lengths, strict=True)
+        )  # never all of it
         assert all(count >= 1 for count, length in zip(counts, lengths, strict=True) if length >= 2)
 
 

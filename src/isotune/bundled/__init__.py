@@ -7,8 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 
 BUNDLED_MODEL = "bert-tiny"  # the name of the bundled model, wherever a model is named
-BUNDLED_DATA = Path(str(files(__name__)))  # the folder of the bundled datasets, with the layout of `$ISOTUNE_DATA`
-MODEL_FOLDER = BUNDLED_DATA / BUNDLED_MODEL  # of BERT-tiny: two blocks of 128 features, no sentence encoder yet
+BUNDLED_DATA = Path(
+    str(files(__name__))
+)  # the folder of the bundled datasets, with the layout of `$ISOTUNE_DATA`
+MODEL_FOLDER = (
+    BUNDLED_DATA / BUNDLED_MODEL
+)  # of BERT-tiny: two blocks of 128 features, no sentence encoder yet
 MODEL_FILES = ("config.json", "modules.json")  # a folder with a model has one of these
 
 

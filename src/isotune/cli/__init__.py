@@ -21,7 +21,9 @@ YOUNG_OBJECTS = 10_000  # new objects after which Python looks for garbage among
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; AGENTS.md says what the codes mean."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal can't show, as on standard error
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # what the terminal can't show, as on standard error
     interrupts: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -30,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.default_int_handler(number, frame)
 
     # Compiled code (pydantic, safetensors) turns Ctrl-C in a function that it calls into an error of its own.
-    listens = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    listens = (
+        before is signal.default_int_handler
+        and threading.current_thread() is threading.main_thread()
+    )
     if listens:
         signal.signal(signal.SIGINT, interrupt)
     if arguments is None:  # the process is the command's alone
@@ -67,7 +72,9 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OSError):
         try:
             print(end="", flush=True)
-        except OSError:  # what can't be written is discarded, so that Python does not fail on it again at exit
+        except (
+            OSError
+        ):  # what can't be written is discarded, so that Python does not fail on it again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED

@@ -21,7 +21,9 @@ def analyse(
     name: Annotated[str, Parameter(help=NAME)] = "",
     /,
     *encoder: Annotated[Name, ENCODER],
-    tasks: Annotated[tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
+    tasks: Annotated[
+        tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)
+    ] = (),
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("analyses"),
     seed: Annotated[int, Parameter(help=SEED)] = 0,
     as_json: Annotated[bool, LIST_JSON] = False,

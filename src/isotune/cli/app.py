@@ -14,19 +14,49 @@ INSTALL = "--install-completion"
 # What each command does, in at most 66 characters, and an example, which runs as printed in a folder in which those
 # before it have run. The command `evaluate` is the function `evaluate` of the module `isotune.cli.evaluate`.
 COMMANDS = {
-    "train": ("Train a sentence encoder on text and report what it gained.", "stsb-open:train --out runs/first"),
+    "train": (
+        "Train a sentence encoder on text and report what it gained.",
+        "stsb-open:train --out runs/first",
+    ),
     "evaluate": ("Score sentence encoders side by side.", "bert-tiny runs/first/encoder"),
     "report": ("Write the report page of a run or a study again.", "runs/first"),
-    "analyse": ("Analyse encoders: a table and a figure, as in the papers.", "layers bert-tiny runs/first/encoder"),
-    "study": ("Compare methods, models and options over several seeds.", "own/demo --seeds 0 --out runs/study"),
-    "reproduce": ("Reproduce a table or figure of a paper, or list them all.", "consert/figure5 --model bert-tiny"),
-    "encode": ("Turn the sentences of files into vectors.", "runs/first/encoder stsb-open:test --out vectors.npy"),
-    "label": ("Score pairs of your own sentences, to choose by them.", "stsb-open:train --out pairs.tsv"),
-    "index": ("Keep the rows of files in a search index.", "runs/first/encoder stsb-open:train --out first-index"),
-    "search": ("Find the rows of an index that are nearest to a query.", 'first-index "a man plays music" -k 3'),
+    "analyse": (
+        "Analyse encoders: a table and a figure, as in the papers.",
+        "layers bert-tiny runs/first/encoder",
+    ),
+    "study": (
+        "Compare methods, models and options over several seeds.",
+        "own/demo --seeds 0 --out runs/study",
+    ),
+    "reproduce": (
+        "Reproduce a table or figure of a paper, or list them all.",
+        "consert/figure5 --model bert-tiny",
+    ),
+    "encode": (
+        "Turn the sentences of files into vectors.",
+        "runs/first/encoder stsb-open:test --out vectors.npy",
+    ),
+    "label": (
+        "Score pairs of your own sentences, to choose by them.",
+        "stsb-open:train --out pairs.tsv",
+    ),
+    "index": (
+        "Keep the rows of files in a search index.",
+        "runs/first/encoder stsb-open:train --out first-index",
+    ),
+    "search": (
+        "Find the rows of an index that are nearest to a query.",
+        'first-index "a man plays music" -k 3',
+    ),
     "rows": ("Describe an index, and list or delete its rows.", "first-index -k 3"),
-    "export": ("Write an encoder as an ONNX graph that needs no torch.", "runs/first/encoder --out first-onnx"),
-    "serve": ("Answer requests over HTTP, and show a page to try encoders.", "runs/first/encoder --index first-index"),
+    "export": (
+        "Write an encoder as an ONNX graph that needs no torch.",
+        "runs/first/encoder --out first-onnx",
+    ),
+    "serve": (
+        "Answer requests over HTTP, and show a page to try encoders.",
+        "runs/first/encoder --index first-index",
+    ),
     "recipes": ("List the recipes: the training settings that come with isotune.", "adapt"),
     "datasets": ("List the datasets that isotune knows by name, or fetch some.", "fetch stsb"),
     "doctor": ("Check the installation and this machine.", "runs/first/encoder"),

@@ -15,7 +15,9 @@ NAME = "The datasets to fetch, such as all-nli sts12."
 
 
 def datasets(
-    action: Annotated[Literal["fetch"] | None, Parameter(help="Without fetch, the datasets are listed.")] = None,
+    action: Annotated[
+        Literal["fetch"] | None, Parameter(help="Without fetch, the datasets are listed.")
+    ] = None,
     /,
     *name: Annotated[str, Parameter(help=NAME)],
     as_json: Annotated[bool, LIST_JSON] = False,
@@ -66,8 +68,16 @@ def _list(as_json: bool) -> None:
             {
                 "name": name,
                 "here": here,
-                "rows": {split: part.row_count for split, part in dataset.splits.items() if part.row_count >= 0},
-                "scored": {split: part.gold_count for split, part in dataset.splits.items() if part.gold_count >= 0},
+                "rows": {
+                    split: part.row_count
+                    for split, part in dataset.splits.items()
+                    if part.row_count >= 0
+                },
+                "scored": {
+                    split: part.gold_count
+                    for split, part in dataset.splits.items()
+                    if part.gold_count >= 0
+                },
                 "union": dataset.union,
                 "row_types": kinds,
                 "citation": dataset.citation,
@@ -77,15 +87,25 @@ def _list(as_json: bool) -> None:
         about = Text(f"{' and '.join(kinds)}\n{dataset.citation}\n{dataset.licence}")
         public = dataset.hub or dataset.web or ("with isotune" if name == "stsb-open" else "")
         about.append(f"\n{public}" if public else "")
-        rows.append((name, "yes" if here else "no", "\n".join(_sizes(dataset) or dataset.union), about))
+        rows.append(
+            (name, "yes" if here else "no", "\n".join(_sizes(dataset) or dataset.union), about)
+        )
     columns = [Column(header, no_wrap=True) for header in ("Dataset", "Here", "Rows")]
-    print_list(as_json, entries, [*columns, Column("Kind of row, source, licence", overflow="fold")], rows)
+    print_list(
+        as_json, entries, [*columns, Column("Kind of row, source, licence", overflow="fold")], rows
+    )
 
 
 def _sizes(dataset: Dataset) -> list[str]:
     """The number of rows of each split, such as "train 5,749", or how many have a score or label: "dev 100 of 900"."""
     sizes = []
     for name, split in dataset.splits.items():
-        gold, rows = (f"{count:,}".replace("-1", "?") for count in (split.gold_count, split.row_count))
-        sizes.append(f"{name} {rows}" if Sentence in dataset.row_types or gold == rows else f"{name} {gold} of {rows}")
+        gold, rows = (
+            f"{count:,}".replace("-1", "?") for count in (split.gold_count, split.row_count)
+        )
+        sizes.append(
+            f"{name} {rows}"
+            if Sentence in dataset.row_types or gold == rows
+            else f"{name} {gold} of {rows}"
+        )
     return sizes

@@ -5,7 +5,9 @@ from typing import Annotated
 from isotune.cli.parameters import ENCODER, JSON, Name
 
 
-def doctor(encoder: Annotated[Name | None, ENCODER] = None, /, *, as_json: Annotated[bool, JSON] = False) -> int:
+def doctor(
+    encoder: Annotated[Name | None, ENCODER] = None, /, *, as_json: Annotated[bool, JSON] = False
+) -> int:
     """Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
     gives the same vectors as the padded model of transformers. An ENCODER that isotune saved has to give the vectors
     that it gave when it was saved. Without ENCODER, the bundled model is tested.
@@ -36,7 +38,10 @@ def doctor(encoder: Annotated[Name | None, ENCODER] = None, /, *, as_json: Annot
             line(package, version(package))
         except PackageNotFoundError:
             line(package, "not installed")
-    line("processor", f"{platform.machine()}, cores: {os.cpu_count()}, threads: {torch.get_num_threads()}")
+    line(
+        "processor",
+        f"{platform.machine()}, cores: {os.cpu_count()}, threads: {torch.get_num_threads()}",
+    )
     line("gpu", gpu_name())
     line("free disk", f"{shutil.disk_usage('.').free / 1e9:.0f} GB here")
     line("ISOTUNE_DATA", os.environ.get("ISOTUNE_DATA", "not set"))
@@ -48,9 +53,17 @@ def doctor(encoder: Annotated[Name | None, ENCODER] = None, /, *, as_json: Annot
     # Encode again with the same weights, padded and with the attention of transformers.
     model.backbone.pad()
     error = abs(packed - model.encode(sentences)).max()
-    line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded encoder")
+    line(
+        "packed encoder",
+        f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded encoder",
+    )
     if changed is not None:
-        line("saved encoder", f"WRONG: {changed}" if changed else "right: it has the tokens and vectors of its saving")
+        line(
+            "saved encoder",
+            f"WRONG: {changed}"
+            if changed
+            else "right: it has the tokens and vectors of its saving",
+        )
     if as_json:
         print_json(facts)
     return 1 if changed or error >= 1e-4 else 0

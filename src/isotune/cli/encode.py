@@ -28,7 +28,9 @@ def encode(
     out: Annotated[str, Parameter(help=OUT, metavar="FILE|FOLDER")] = "vectors.npy",
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision, PRECISION] = "auto",
-    shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT", group="Folder")] = None,
+    shard: Annotated[
+        str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT", group="Folder")
+    ] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Folder")] = None,
     address: Annotated[str | None, Parameter(help=ADDRESS, group="Folder")] = None,
@@ -42,7 +44,9 @@ def encode(
     options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
     path = Path(out)
     if "://" in out and path.suffix in (".npy", ".parquet"):
-        raise InputError(f"--out {out}: one file of vectors is a file of this machine; name a folder there")
+        raise InputError(
+            f"--out {out}: one file of vectors is a file of this machine; name a folder there"
+        )
     is_file = bool(path.suffix) and not path.is_dir() and "://" not in out
     for_folders = f"is for a folder of vectors; --out {out} is a file"
     for option, value, is_wrong, reason in (
@@ -67,7 +71,9 @@ def encode(
         else:
             from isotune.use.bulk.folder import encode_files
 
-            outcome = encode_files(encoder, file, out, shard=shard or "1/1", advance=advance, **options)
+            outcome = encode_files(
+                encoder, file, out, shard=shard or "1/1", advance=advance, **options
+            )
     left = f"; {counted(outcome.left, 'file')} left" if outcome.left else ""
     cut = f"; cut at the encoder's limit: {counted(outcome.cut, 'text')}" if outcome.cut else ""
     made = f"this command made {outcome.made}, with {counted(outcome.rows, 'vector')}"
@@ -75,7 +81,12 @@ def encode(
 
 
 def _encode_to_file(
-    encoder: str, files: Sequence[str], out: Path, normalize: bool, precision: Precision, columns: dict[str, str] | None
+    encoder: str,
+    files: Sequence[str],
+    out: Path,
+    normalize: bool,
+    precision: Precision,
+    columns: dict[str, str] | None,
 ) -> None:
     import time
 
@@ -88,7 +99,9 @@ def _encode_to_file(
     from isotune.use.bulk.vector_file import SUFFIXES, encode_file, write_npy, write_parquet
 
     if out.suffix not in SUFFIXES:
-        raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
+        raise InputError(
+            f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder"
+        )
     with_text = out.suffix == ".parquet"
     with_columns = with_text and len(files) == 1 and Path(files[0]).is_file()
     schema = pa.schema({"sentence": pa.string()})
@@ -99,7 +112,9 @@ def _encode_to_file(
         if rows is None:
             count = encode_file(model, Path(files[0]), path, columns or {}, normalize, advance)
         else:
-            parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
+            parts = model.encode_parts(
+                (row.sentence for row in rows), normalize=normalize, advance=advance
+            )
             with path.open("wb") as target:
                 if with_text:
                     tables = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)

@@ -34,12 +34,20 @@ SCALE = (
 
 def evaluate(
     *encoder: Annotated[Name, ENCODER, Parameter(required=True)],
-    tasks: Annotated[tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
-    aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION, group="Scores")] = "all",
-    metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")] = "spearman",
+    tasks: Annotated[
+        tuple[Name, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)
+    ] = (),
+    aggregation: Annotated[
+        Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION, group="Scores")
+    ] = "all",
+    metric: Annotated[
+        Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")
+    ] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
-    scale: Annotated[float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)] = None,
+    scale: Annotated[
+        float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)
+    ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Of two or more encoders, a second table has the difference of each from the first. An interval tells how far it
@@ -58,7 +66,14 @@ def evaluate(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
-    from isotune.evaluation import STSTask, compare_measured, comparison_tables, difference_table, load_tasks, measure
+    from isotune.evaluation import (
+        STSTask,
+        compare_measured,
+        comparison_tables,
+        difference_table,
+        load_tasks,
+        measure,
+    )
     from isotune.evaluation.calibration import calibrate as fit
     from isotune.evaluation.tasks import source_of
 
@@ -69,20 +84,29 @@ def evaluate(
     if scale is not None and not calibrate:
         raise InputError("--scale is for --calibrate")
     if calibrate and len(tasks) != 1:
-        raise InputError("--calibrate: name one file or dataset of scored pairs, such as --tasks pairs.tsv")
+        raise InputError(
+            "--calibrate: name one file or dataset of scored pairs, such as --tasks pairs.tsv"
+        )
     if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
-        raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
+        raise InputError(
+            f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration"
+        )
     # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
     loaded_tasks = load_tasks(tasks)
     if calibrate and not (len(loaded_tasks) == 1 and isinstance(loaded_tasks[0], STSTask)):
-        raise InputError(f"--calibrate: {tasks[0]} is no file or dataset of scored pairs; name one, such as stsb:dev")
+        raise InputError(
+            f"--calibrate: {tasks[0]} is no file or dataset of scored pairs; name one, such as stsb:dev"
+        )
     scored = source_of(tasks[0]) if calibrate else ""
     pairs = tasks[0] if calibrate and "," in tasks[0] else scored  # with the columns that it names
     encoders = [Encoder.load(each, precision=precision) for each in paths]
     console = Console(stderr=True)
-    progress = track(encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal)
+    progress = track(
+        encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal
+    )
     comparison = compare_measured(
-        measure(loaded_tasks, model, name, aggregation, metric) for name, model in zip(names, progress, strict=True)
+        measure(loaded_tasks, model, name, aggregation, metric)
+        for name, model in zip(names, progress, strict=True)
     )
     if not as_json:
         for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
@@ -100,4 +124,6 @@ def evaluate(
                 f"the highest probability, at the cosine 1, is {fitted.probability(1.0):.4f}"
             )
     if as_json:
-        print(comparison.model_copy(update={"calibrations": calibrations}).model_dump_json(indent=2))
+        print(
+            comparison.model_copy(update={"calibrations": calibrations}).model_dump_json(indent=2)
+        )

@@ -32,14 +32,20 @@ def index(
     from isotune.use.search import Index, read_documents
     from isotune.use.search.index import DESCRIPTION
 
-    other = Index.open(file[0]) if len(file) == 1 and (Path(file[0]) / DESCRIPTION).exists() else None
+    other = (
+        Index.open(file[0]) if len(file) == 1 and (Path(file[0]) / DESCRIPTION).exists() else None
+    )
     if other is None and any((Path(name) / DESCRIPTION).exists() for name in file):
         raise InputError("an index is encoded again by itself; name no other file with it")
     if other is None:
         documents = read_documents(file, columns, id_column)
     elif columns or id_column:
-        raise InputError(f"{file[0]}: an index has its columns and ids already; leave out --columns and --id")
-    if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
+        raise InputError(
+            f"{file[0]}: an index has its columns and ids already; leave out --columns and --id"
+        )
+    if (
+        out / DESCRIPTION
+    ).exists():  # without --precision, the precision of the first rows is used again
         rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)
     else:
         rows = Index.create(out, encoder, precision=precision or "auto")
@@ -48,7 +54,12 @@ def index(
     else:
         if not len(rows):
             kept, asked = other.kept_hits(rows.encoder)
-            print(f"{kept:,} of {asked:,} texts of {file[0]} keep their nearest text with the other encoder")
+            print(
+                f"{kept:,} of {asked:,} texts of {file[0]} keep their nearest text with the other encoder"
+            )
         changes = rows.add_index(other, show_progress=True)
-    print(f"{out}: {counted(len(rows), 'row')}; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
+    print(
+        f"{out}: {counted(len(rows), 'row')}; {changes.added:,} added, {changes.replaced:,} replaced",
+        end=", ",
+    )
     print(f"{changes.unchanged:,} there already")

@@ -32,7 +32,9 @@ def label(
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.tsv"),
-    encoders: Annotated[tuple[Name, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
+    encoders: Annotated[
+        tuple[Name, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")
+    ] = (),
     pairs: Annotated[int, Parameter(help="How many pairs to choose."), within(1, 1e6)] = 50,
     browser: Annotated[bool, Parameter(help=BROWSER, negative="")] = False,
     host: Annotated[str | None, Parameter(help=HOST)] = None,
@@ -53,7 +55,13 @@ def label(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError, counted
-    from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure
+    from isotune.evaluation import (
+        compare_measured,
+        comparison_tables,
+        difference_table,
+        load_tasks,
+        measure,
+    )
     from isotune.evaluation.labelling.browser import score_in_browser
     from isotune.evaluation.labelling.choose import choose_pairs, surely_best
     from isotune.evaluation.labelling.session import FEWEST, Session, read_labels, score_in_terminal
@@ -72,11 +80,20 @@ def label(
 
     def enough(labels: Sequence[ScoredPair]) -> str:
         best = surely_best(labels, loaded) if len(loaded) > 1 else None
-        return "" if best is None else f"these scores are enough: {encoders[best]} is ahead by more than chance"
+        return (
+            ""
+            if best is None
+            else f"these scores are enough: {encoders[best]} is ahead by more than chance"
+        )
 
     def show(address: str) -> None:
-        print(f"score the pairs in a browser, at {address}\nCtrl-C ends the session; every score is saved", flush=True)
-        Thread(target=webbrowser.open, args=[address], daemon=True).start()  # a text browser ends with the page
+        print(
+            f"score the pairs in a browser, at {address}\nCtrl-C ends the session; every score is saved",
+            flush=True,
+        )
+        Thread(
+            target=webbrowser.open, args=[address], daemon=True
+        ).start()  # a text browser ends with the page
 
     session = Session(chosen, out, enough)
     if (browser or host) and session.pair:
@@ -92,7 +109,9 @@ def label(
         tables = comparison_tables(comparison.evaluations)
         stdout_console().print("", *tables, difference_table(comparison), sep="\n")
         if all(difference.tied for difference in comparison.differences):
-            shown = 50 * max(difference.high - difference.low for difference in comparison.differences)
+            shown = 50 * max(
+                difference.high - difference.low for difference in comparison.differences
+            )
             print(
                 f"\nThese {len(labels)} scores can't tell which encoder is better: they show differences of more than "
                 f"{shown:.0f} points. Four times as many show half of that; --pairs chooses more"
@@ -101,6 +120,8 @@ def label(
     model = ["--model", encoders[0]] if encoders else []
     command = shlex.join(["isotune", "train", file, *named, *model, "--dev", str(out)])
     print(f"\n{out}: {counted(len(labels), 'scored pair')}. Choose by them: {command}")
-    kept, *_ = [encoder for encoder in reversed(encoders) if (Path(encoder) / MODULES).exists()] or ["ENCODER"]
+    kept, *_ = [
+        encoder for encoder in reversed(encoders) if (Path(encoder) / MODULES).exists()
+    ] or ["ENCODER"]
     command = shlex.join(["isotune", "evaluate", kept, "--tasks", str(out), "--calibrate"])
     print(f"Learn which cosines mean the same: {command}")

@@ -13,8 +13,12 @@ from isotune.errors import InputError
 if TYPE_CHECKING:
     Name = str
 else:
-    Name = str | Path  # a str always, which may be a path: the completion of a shell then offers files
-ENCODER = Parameter(help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub.")
+    Name = (
+        str | Path
+    )  # a str always, which may be a path: the completion of a shell then offers files
+ENCODER = Parameter(
+    help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub."
+)
 PRECISION = Parameter(
     group="Computing",
     help="The number type that the encoder computes in. bfloat16 is faster than float32 on many machines, and gives "
@@ -40,8 +44,12 @@ WHERE = Parameter(
     "and those of the files.",
     metavar="SQL",
 )
-JSON = Parameter(name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative="")
-LIST_JSON = Parameter(name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative="")
+JSON = Parameter(
+    name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative=""
+)
+LIST_JSON = Parameter(
+    name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative=""
+)
 STAND_INS = Parameter(
     help="Use data that stand in for published data where these are only on the Hugging Face hub, such as nli-sample "
     "for all-nli. The page says so."
@@ -51,7 +59,9 @@ STAND_INS = Parameter(
 def for_the_list(as_json: bool) -> None:
     """Refuses --json (`LIST_JSON`) where a command does more than list what there is."""
     if as_json:
-        raise InputError("--json is for the list, which the command prints without other words; leave it out")
+        raise InputError(
+            "--json is for the list, which the command prints without other words; leave it out"
+        )
 
 
 def key_values(form: str) -> Parameter:
@@ -66,11 +76,15 @@ def key_values(form: str) -> Parameter:
         return dict(token.value.split("=", 1) for token in tokens)
 
     metavar = f"{form.partition(',')[0]}..."
-    return Parameter(converter=read, accepts_keys=False, n_tokens=-1, consume_multiple=1, metavar=metavar)
+    return Parameter(
+        converter=read, accepts_keys=False, n_tokens=-1, consume_multiple=1, metavar=metavar
+    )
 
 
 PAIRS = key_values("FIELD=COLUMN, such as sentence=body")
-COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
+COLUMN = (
+    "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
+)
 COLUMNS = Parameter.combine(PAIRS, Parameter(help=COLUMN))
 
 
@@ -96,4 +110,7 @@ def labels(encoders: Sequence[str]) -> list[str]:
         raise InputError("no encoder: name at least one folder or hub name")
     paths = [Path(encoder).resolve() for encoder in encoders]
     short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
-    return [label if short.count(label) == 1 else whole for label, whole in zip(short, encoders, strict=True)]
+    return [
+        label if short.count(label) == 1 else whole
+        for label, whole in zip(short, encoders, strict=True)
+    ]

@@ -34,20 +34,26 @@ def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]
         version=lambda: isotune.__version__,
         help_format="plaintext",
         group_parameters=Group.create_default_parameters("Options"),
-        default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
+        default_parameter=Parameter(
+            negative=(), show_default=lambda value: str(value) if value else None
+        ),
         suppress_keyboard_interrupt=False,
         exit_on_error=False,
         print_error=False,
         verbose=False,
         result_action="return_value",
     )
-    app.meta.help_flags = app.meta.version_flags = ()  # `app` answers them, when the plugins are loaded
+    app.meta.help_flags = (
+        app.meta.version_flags
+    ) = ()  # `app` answers them, when the plugins are loaded
     app.meta.suppress_keyboard_interrupt = False
 
     @app.meta.default
     def load_plugins(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        plugin: Annotated[tuple[Path, ...], Parameter(help=PLUGIN, metavar="FILE.py", group="Plugins")] = (),
+        plugin: Annotated[
+            tuple[Path, ...], Parameter(help=PLUGIN, metavar="FILE.py", group="Plugins")
+        ] = (),
         device: Annotated[str | None, Parameter(help=DEVICE, group="Computing")] = None,
     ) -> Any:
         for path in plugin:
@@ -55,16 +61,24 @@ def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]
         if device:
             os.environ["ISOTUNE_DEVICE"] = device
         for name, (summary, example) in known.items():
-            function = resolve_name(f"isotune.cli.{name}:{'train_command' if name == 'train' else name}")
+            function = resolve_name(
+                f"isotune.cli.{name}:{'train_command' if name == 'train' else name}"
+            )
             function = function(words) if name == "train" else function
             paragraphs = [" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n")]
-            text = "\n\n".join([summary, f"For example:\n  isotune {name} {example}", *paragraphs]).strip()
+            text = "\n\n".join(
+                [summary, f"For example:\n  isotune {name} {example}", *paragraphs]
+            ).strip()
             app.command(function, name=name, help=text)
-            app[name].usage = f"Usage: isotune {name} {_usage(app[name].assemble_argument_collection())}"
+            app[
+                name
+            ].usage = f"Usage: isotune {name} {_usage(app[name].assemble_argument_collection())}"
         if command not in known:
             app.register_install_completion_command(command)
         if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:
-            return app.help_print([command])  # at once, because to parse the other words takes as long again
+            return app.help_print(
+                [command]
+            )  # at once, because to parse the other words takes as long again
         return app([command, *words])
 
     if "-" in words and "--" not in words:
@@ -80,7 +94,9 @@ def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]
 def _usage(arguments: Iterable[Argument]) -> str:
     """What follows the command's name: the arguments in capitals, and the options without a default."""
     words = []
-    for argument in (argument for argument in arguments if argument.required or argument.index is not None):
+    for argument in (
+        argument for argument in arguments if argument.required or argument.index is not None
+    ):
         several = "..." if argument.field_info.kind is argument.field_info.VAR_POSITIONAL else ""
         metavar = f" {argument.parameter.metavar}" if argument.index is None else ""
         word = f"{argument.name}{metavar}" if metavar else f"{argument.name.upper()}{several}"
@@ -89,11 +105,17 @@ def _usage(arguments: Iterable[Argument]) -> str:
 
 
 def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
-    error.verbose, error.command_chain = False, ()  # else the function's signature and the command stand in the message
+    error.verbose, error.command_chain = (
+        False,
+        (),
+    )  # else the function's signature and the command stand in the message
     match error:
         case UnknownOptionError(token=token, argument_collection=known):
             option = (token.keyword or token.value).partition("=")[0]
-            meant = nearest(option, [name for argument in known for name in argument.names if name.startswith("-")])
+            meant = nearest(
+                option,
+                [name for argument in known for name in argument.names if name.startswith("-")],
+            )
             message = f"Unknown option: {option}.{f' Did you mean {meant[0]}?' if meant else ''}"
             if command == "train":
                 from isotune.cli.train import where_option_is

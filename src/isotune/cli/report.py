@@ -6,7 +6,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 
-def report(folder: Annotated[Path, Parameter(help="The folder of a run or of a study.")], /) -> None:
+def report(
+    folder: Annotated[Path, Parameter(help="The folder of a run or of a study.")], /
+) -> None:
     """A run's encoder gets its model card again, too: README.md in its folder."""
     if (folder / "study.json").exists():
         from isotune.lab.studies.page import write_page

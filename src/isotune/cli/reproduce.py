@@ -7,7 +7,15 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_the_list, key_values, within
+from isotune.cli.parameters import (
+    ENGINE,
+    LIST_JSON,
+    STAND_INS,
+    THREADS,
+    for_the_list,
+    key_values,
+    within,
+)
 
 NAME = "The table or figure, such as consert/table4; with --all, the paper. Without a name, all are listed."
 EVERY = (
@@ -29,7 +37,9 @@ def reproduce(
     /,
     *,
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
-    seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
+    seeds: Annotated[
+        tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)
+    ] = (),
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
@@ -49,7 +59,11 @@ def reproduce(
         return 0
     for_the_list(as_json)
     names = _studies(name, every)
-    changes: dict[str, Any] = {"model": model, "seeds": seeds, "options": option_values(options or {})}
+    changes: dict[str, Any] = {
+        "model": model,
+        "seeds": seeds,
+        "options": option_values(options or {}),
+    }
     if fetch or every:
         _fetch(names, **changes, stand_ins=stand_ins)
     if fetch:
@@ -57,7 +71,11 @@ def reproduce(
     from isotune.lab.studies.page import write_paper_page
     from isotune.lab.studies.run_study import run_study
 
-    running: dict[str, Any] = {"stand_ins": stand_ins, "on_ray": engine == "ray", "threads": threads}
+    running: dict[str, Any] = {
+        "stand_ins": stand_ins,
+        "on_ray": engine == "ray",
+        "threads": threads,
+    }
     failed = 0
     for study in names:
         outcome = run_study(study, out / study, runs=out / "runs", **changes, **running)
@@ -105,7 +123,10 @@ def _list(as_json: bool) -> None:
     studies = {name: read_study(name) for name in paper_names()}
     entries, rows = [], []
     for name, study in studies.items():
-        runs, models = len(plan_runs(study)), ", ".join(model.rpartition("/")[2] for model in study.models)
+        runs, models = (
+            len(plan_runs(study)),
+            ", ".join(model.rpartition("/")[2] for model in study.models),
+        )
         about = filter(None, [study.title.partition(": ")[2], models])
         entries.append({"name": name, "title": study.title, "runs": runs, "models": study.models})
         rows.append((name, f"{runs}", "\n".join(about)))
@@ -114,7 +135,13 @@ def _list(as_json: bool) -> None:
     print_list(as_json, entries, [Column("Table or figure", no_wrap=True), number, shows], rows)
 
 
-def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:
+def _fetch(
+    names: Sequence[str],
+    model: str,
+    seeds: Sequence[int],
+    options: Mapping[str, Any],
+    stand_ins: bool,
+) -> None:
     from isotune.cli.datasets import fetch_all
     from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
@@ -122,13 +149,24 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     from isotune.lab.studies import read_study
     from isotune.lab.studies.plan import changed_study, needs, plan_runs
 
-    studies = [changed_study(read_study(name), seeds, options, with_stand_ins=stand_ins) for name in names]
+    studies = [
+        changed_study(read_study(name), seeds, options, with_stand_ins=stand_ins) for name in names
+    ]
     planned = [run for study in studies for run in plan_runs(study, model or None)]
-    runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)) for run in planned}
+    runs = {
+        repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe))
+        for run in planned
+    }
     as_published = not (model or seeds or options)
-    costs = [f"{name}: {study.cost}" for name, study in zip(names, studies, strict=True) if study.cost and as_published]
+    costs = [
+        f"{name}: {study.cost}"
+        for name, study in zip(names, studies, strict=True)
+        if study.cost and as_published
+    ]
     lines = [f"{', '.join(names)}: {counted(len(runs), 'run')}", *costs]
     stdout_console().print("\n".join(lines), soft_wrap=True)
     needed = [needs(study, model) for study in studies]
-    sources = dict.fromkeys(source for data, _ in needed for source in data if source.partition(":")[0] in DATASETS)
+    sources = dict.fromkeys(
+        source for data, _ in needed for source in data if source.partition(":")[0] in DATASETS
+    )
     fetch_all(sources, dict.fromkeys(name for _, models in needed for name in models))

@@ -38,21 +38,29 @@ def rows(
         return
     store, description = index.store, index.description
     columns = ["id", "text", *store.columns]
-    listed = [{column: row[column] for column in columns} for row in store.first(k, where)] if k else []
+    listed = (
+        [{column: row[column] for column in columns} for row in store.first(k, where)] if k else []
+    )
     if as_json:
         facts = {"rows": len(store), "columns": columns}
         facts |= {name: description[name] for name in ("encoder", "fingerprint")}
-        print_json({**facts, "fitting": store.count(where) if where else len(store), "listed": listed})
+        print_json(
+            {**facts, "fitting": store.count(where) if where else len(store), "listed": listed}
+        )
         return
     for name, value in (
         ("rows", f"{len(store):,}"),
         ("columns", printable(", ".join(columns))),
-        ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
+        (
+            "encoder",
+            f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}",
+        ),
         *([("fitting", f"{store.count(where):,}")] if where else []),
     ):
         print(f"{name:<10}{value}")
     if listed:
         print()
         print_table(
-            list(map(printable, columns)), [[printable(str(value)) for value in row.values()] for row in listed]
+            list(map(printable, columns)),
+            [[printable(str(value)) for value in row.values()] for row in listed],
         )

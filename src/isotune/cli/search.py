@@ -8,7 +8,9 @@ from cyclopts import Parameter
 from isotune.cli.parameters import INDEX, JSON, WHERE, Name
 
 K = "How many rows to print."
-HYBRID = "Join the ranking by cosine with a ranking by words, so that rare words and names count too."
+HYBRID = (
+    "Join the ranking by cosine with a ranking by words, so that rare words and names count too."
+)
 PROBABILITY = (
     "The least probability that two sentences mean the same, as a limit in place of a cosine. It needs an encoder "
     "that isotune evaluate --calibrate has calibrated."
@@ -52,8 +54,16 @@ def search(
     for hit, chance in zip(hits, chances, strict=True):
         shown = "" if chance is None else f"  {chance:.3f}"
         print(f"{hit.cosine:.3f}{shown}  {printable(hit.text)}")
-        print(printable(" " * 7 + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())])))
+        print(
+            printable(
+                " " * 7
+                + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())])
+            )
+        )
     if len(hits) < k:
         which = "fits --where" if where else "is in the index"
         which = f"has --probability {probability:g}" if len(hits) < len(found) else which
-        print(f"{f'{len(hits):,} of {k:,}: no other row' if hits else 'no row'} {which}", file=sys.stderr)
+        print(
+            f"{f'{len(hits):,} of {k:,}: no other row' if hits else 'no row'} {which}",
+            file=sys.stderr,
+        )

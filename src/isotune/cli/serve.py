@@ -28,7 +28,8 @@ def serve(
     port: Annotated[int, Parameter(help=PORT)] = 8000,
     keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE", group="Access")] = None,
     origins: Annotated[
-        tuple[str, ...], Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1, group="Access")
+        tuple[str, ...],
+        Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1, group="Access"),
     ] = (),
     queue: Annotated[int, Parameter(help=QUEUE, group="Access"), within(1, 1e6)] = 256,
     timeout: Annotated[float, Parameter(help=TIMEOUT, group="Access"), within(0.001, 1e6)] = 60.0,
@@ -54,7 +55,10 @@ def serve(
     accepted = read_keys(keys)
     listener, url = listen(host, port)  # first: loading takes seconds, and the port may be taken
     with listener:
-        encoders = {label: Encoder.load(name, precision=precision) for label, name in zip(short, names, strict=True)}
+        encoders = {
+            label: Encoder.load(name, precision=precision)
+            for label, name in zip(short, names, strict=True)
+        }
         limits = Limits(requests=queue, seconds=timeout)
         opened = None
         if index:
@@ -62,11 +66,18 @@ def serve(
 
             prints = {model.fingerprint(): model for model in encoders.values()}
             opened = Index.open(index)
-            opened = Index.open(index, prints.get(opened.description["fingerprint"], next(iter(encoders.values()))))
+            opened = Index.open(
+                index, prints.get(opened.description["fingerprint"], next(iter(encoders.values())))
+            )
         is_local = ip_address(listener.getsockname()[0]).is_loopback
         if not is_local and not accepted:
-            print("warning: everyone who reaches this address may use the server; --keys limits this", file=sys.stderr)
+            print(
+                "warning: everyone who reaches this address may use the server; --keys limits this",
+                file=sys.stderr,
+            )
         hosts = (*LOCAL_NAMES, host) if is_local else ()
-        app = application(encoders, limits=limits, keys=accepted, origins=origins, index=opened, hosts=hosts)
+        app = application(
+            encoders, limits=limits, keys=accepted, origins=origins, index=opened, hosts=hosts
+        )
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)

@@ -21,7 +21,9 @@ def study(
     out: Annotated[Path | None, Parameter(help=OUT, metavar="DIR")] = None,
     runs: Annotated[Path | None, Parameter(help=RUNS, metavar="DIR", group="Runs")] = None,
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
-    seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
+    seeds: Annotated[
+        tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)
+    ] = (),
     stand_ins: Annotated[bool, STAND_INS] = False,
     engine: Annotated[Literal["ray"] | None, ENGINE] = None,
     threads: Annotated[int | None, THREADS, within(1, 1000)] = None,
@@ -37,7 +39,11 @@ def study(
     from isotune.lab.studies.run_study import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
-    running: dict[str, Any] = {"stand_ins": stand_ins, "on_ray": engine == "ray", "threads": threads}
+    running: dict[str, Any] = {
+        "stand_ins": stand_ins,
+        "on_ray": engine == "ray",
+        "threads": threads,
+    }
     outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, **running)
     print(outcome.page)
     return int(outcome.failed > 0)
@@ -51,4 +57,6 @@ def _list(as_json: bool) -> None:
 
     titles = {name: read_study(name).title for name in study_names()}
     entries = [{"name": name, "title": title} for name, title in titles.items()]
-    print_list(as_json, entries, (Column("Study", no_wrap=True), "What it compares"), titles.items())
+    print_list(
+        as_json, entries, (Column("Study", no_wrap=True), "What it compares"), titles.items()
+    )

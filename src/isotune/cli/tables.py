@@ -12,7 +12,9 @@ from rich.text import Text
 
 def stdout_console() -> Console:
     """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture."""
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000  # a pipe gets whole rows
+    width = (
+        None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
+    )  # a pipe gets whole rows
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
@@ -20,7 +22,9 @@ def print_json(content: object) -> None:
     """Prints JSON. Dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null."""
     from pydantic_core import to_json
 
-    print(to_json(content, indent=2, bytes_mode="base64", inf_nan_mode="null", fallback=str).decode())
+    print(
+        to_json(content, indent=2, bytes_mode="base64", inf_nan_mode="null", fallback=str).decode()
+    )
 
 
 def print_list(

@@ -20,16 +20,34 @@ from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS, Name
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, RUN_OPTIONS, Recipe, plan_table, recipe_of_model, resolve
+from isotune.recipes import (
+    DEFAULT_RECIPE,
+    ENCODER_RECIPE,
+    RUN_OPTIONS,
+    Recipe,
+    plan_table,
+    recipe_of_model,
+    resolve,
+)
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
-RUN, ROWS, TRAINING = Group("Run", sort_key=1), Group("Which rows", sort_key=5), Group("Training", sort_key=4)
+RUN, ROWS, TRAINING = (
+    Group("Run", sort_key=1),
+    Group("Which rows", sort_key=5),
+    Group("Training", sort_key=4),
+)
 GROUPS = {  # where training options, and some of RUN, stand; all others stand in TRAINING
     RUN: ("epochs", "steps"),
     ROWS: ("sample", "min_words", "min_score", "positive"),
     Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
-    Group("Optimiser", sort_key=7): ("rate_width", "weight_decay", "betas", "epsilon", "max_gradient_norm"),
+    Group("Optimiser", sort_key=7): (
+        "rate_width",
+        "weight_decay",
+        "betas",
+        "epsilon",
+        "max_gradient_norm",
+    ),
     Group("Computing"): ("precision", "chunk_size", "keep_checkpoints"),
 }
 RECIPE_FLAGS = RUN_OPTIONS[1:]  # options that are fields of the recipe itself, but for the text
@@ -50,8 +68,17 @@ METHOD = "Train with this method and its default options, in place of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
 
-LISTED: dict[str, Iterable[str]] = {"pooling": POOLINGS, "augmentations": AUGMENTATIONS}  # the help has their names
-METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT", "time_limit": "TIME"}
+LISTED: dict[str, Iterable[str]] = {
+    "pooling": POOLINGS,
+    "augmentations": AUGMENTATIONS,
+}  # the help has their names
+METAVARS = {
+    "model": "NAME",
+    "dev": "NAME",
+    "tasks": "NAME...",
+    "prompt": "TEXT",
+    "time_limit": "TIME",
+}
 
 
 def train_command(words: Sequence[str]) -> Callable[..., int]:
@@ -60,7 +87,9 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     given = _options(plan)
     about = [f"{name}: {(OPTIONS[name].__doc__ or '').partition(chr(10))[0]}" for name in METHODS]
     methods = Parameter(
-        choices=tuple(METHODS), show_choices=False, group=Group("Methods", "\n".join(about), sort_key=8)
+        choices=tuple(METHODS),
+        show_choices=False,
+        group=Group("Methods", "\n".join(about), sort_key=8),
     )
 
     def train(
@@ -68,7 +97,9 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         out: Annotated[Path | None, Parameter(help=OUT, group=RUN, metavar="DIR")] = None,
         recipe: Annotated[Name | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
         method: Annotated[str | None, Parameter(help=METHOD, metavar="NAME"), methods] = None,
-        pairs: Annotated[tuple[str, str] | None, Parameter(help=PAIRED, group=RUN, metavar="COLUMN COLUMN")] = None,
+        pairs: Annotated[
+            tuple[str, str] | None, Parameter(help=PAIRED, group=RUN, metavar="COLUMN COLUMN")
+        ] = None,
         stand_ins: Annotated[bool, STAND_INS, Parameter(group=ROWS)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
@@ -80,7 +111,9 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             if resume:
                 raise InputError("--resume needs --out: the folder of the run to resume")
             if os.environ.get("WORLD_SIZE", "1") != "1":
-                raise InputError("a run of several processes needs --out: the folder that all of them know")
+                raise InputError(
+                    "a run of several processes needs --out: the folder that all of them know"
+                )
             name = Path(recipe or method or recipe_of_model(options.get("model"), pairs)).stem
             out = Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
         if dry_run:
@@ -88,7 +121,9 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
 
             if resume:
                 raise InputError("--dry-run is for a new run; leave out --resume")
-            plan_of_run = resolve(text, recipe, method, options, pairs=pairs, with_stand_ins=stand_ins)
+            plan_of_run = resolve(
+                text, recipe, method, options, pairs=pairs, with_stand_ins=stand_ins
+            )
             print(tomli_w.dumps(plan_of_run.table()), end="")
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
@@ -120,7 +155,9 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
     """The recipe that --recipe, --method and --model choose, before any other option changes it."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("--recipe", "--method", "--model"):
-        parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
+        parser.add_argument(
+            option, nargs="?"
+        )  # without a value: the error is that of the call itself
     parser.add_argument("--pairs", nargs="?", const=True)
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
     table = plan_table(chosen.recipe, chosen.method, chosen.model, chosen.pairs)
@@ -129,12 +166,18 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
 
 def _options(plan: Recipe) -> Any:
     """A typed dictionary with the type of every option of a recipe, and its help."""
-    options = _of_model(plan, RUN, RECIPE_FLAGS) | _of_model(plan.encoder, Group("Encoder", sort_key=2))
+    options = _of_model(plan, RUN, RECIPE_FLAGS) | _of_model(
+        plan.encoder, Group("Encoder", sort_key=2)
+    )
     for stage in plan.stages:
         about = "isotune train --method NAME --help shows the options of another method."
         options |= _of_model(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
     with_steps = any(stage.options.takes_steps for stage in plan.stages)
-    names = [name for name in TrainingOptions.model_fields if name != "as_released"] if with_steps else WITHOUT_STEPS
+    names = (
+        [name for name in TrainingOptions.model_fields if name != "as_released"]
+        if with_steps
+        else WITHOUT_STEPS
+    )
     options |= _of_model(plan.stages[0].training, TRAINING, names)
     return TypedDict("options", options, total=False)  # type: ignore[operator]
 
@@ -157,7 +200,9 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
             show_default=_as_typed(name, value) or False,
         )
         annotated[name] = (
-            Annotated[types[name], parameter, PAIRS] if name == "columns" else Annotated[types[name], parameter]
+            Annotated[types[name], parameter, PAIRS]
+            if name == "columns"
+            else Annotated[types[name], parameter]
         )
     return annotated
 

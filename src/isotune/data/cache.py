@@ -61,7 +61,9 @@ def derived_texts(
                 known = _read(cache, keys)
             if missing := [text for text in keys if text not in known]:
                 made = zip(missing, make(missing), strict=True)
-                entries = [(keys[text], derived, _checksum(keys[text], derived)) for text, derived in made]
+                entries = [
+                    (keys[text], derived, _checksum(keys[text], derived)) for text, derived in made
+                ]
                 with _errors(path):
                     with cache:  # one transaction
                         cache.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", entries)
@@ -74,7 +76,9 @@ def derived_texts(
 def _read(cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str]:
     known = {}
     for text, key in keys.items():
-        for derived, checksum in cache.execute("SELECT derived, crc32 FROM texts WHERE key = ?", [key]):
+        for derived, checksum in cache.execute(
+            "SELECT derived, crc32 FROM texts WHERE key = ?", [key]
+        ):
             if checksum != _checksum(key, derived):
                 raise sqlite3.DatabaseError("the checksum of an entry is wrong")
             known[text] = derived
@@ -85,8 +89,14 @@ def _read(cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str
 def _errors(path: Path | None) -> Iterator[None]:
     damage = sqlite3.Error, UnicodeDecodeError  # the latter of a damaged name of a table
     with (
-        telling(damage, f"{path}: the cache of derived texts is damaged", "; remove it to make them again"),
-        telling((sqlite3.OperationalError, OSError), f"{path}: the cache of derived texts can't be used"),
+        telling(
+            damage,
+            f"{path}: the cache of derived texts is damaged",
+            "; remove it to make them again",
+        ),
+        telling(
+            (sqlite3.OperationalError, OSError), f"{path}: the cache of derived texts can't be used"
+        ),
     ):
         yield
 

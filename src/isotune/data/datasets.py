@@ -14,7 +14,17 @@ from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
 from isotune.data.published import is_fetched, open_published
 from isotune.data.records import Opened, opened, read_file
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, normalized
+from isotune.data.rows import (
+    LabelledPair,
+    LabelledSentence,
+    Pair,
+    R,
+    Record,
+    Records,
+    ScoredPair,
+    Triplet,
+    normalized,
+)
 from isotune.errors import InputError, unknown
 
 _ADJECTIVES = {"score": "scored ", "label": "labelled ", "": ""}
@@ -41,7 +51,9 @@ def stand_ins(source: str) -> tuple[str, ...]:
     """The sources that stand in for a source, one for each split without a file; the source itself if none does."""
     name, _, split = source.partition(":")
     splits = DATASETS[name].splits if name in DATASETS else {}
-    others = [part.stand_in for known, part in splits.items() if split in ("", known) and part.stand_in]
+    others = [
+        part.stand_in for known, part in splits.items() if split in ("", known) and part.stand_in
+    ]
     return tuple(dict.fromkeys(others)) or (source,)
 
 
@@ -59,15 +71,23 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
         return [_open(name, split, gold)]
     if gold:
         choices = ", ".join([f"{name}:{known}" for known in dataset.splits] or dataset.union)
-        raise InputError(f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}")
-    return [_open(member, known, gold) for member in dataset.union or (name,) for known in DATASETS[member].splits]
+        raise InputError(
+            f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}"
+        )
+    return [
+        _open(member, known, gold)
+        for member in dataset.union or (name,)
+        for known in DATASETS[member].splits
+    ]
 
 
 def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
     """The column without which no such row can be made: "score", "label", or "" if there is none."""
     if query.row_type is ScoredPair or query.min_score is not None:
         return "score"
-    if query.row_type in (LabelledPair, LabelledSentence) or (query.row_type is Pair and query.positive):
+    if query.row_type in (LabelledPair, LabelledSentence) or (
+        query.row_type is Pair and query.positive
+    ):
         return "label"
     return "label" if query.row_type is Triplet and Triplet not in dataset.row_types else ""
 
@@ -81,7 +101,11 @@ def _find_file(split: Split) -> Path | None:
 def _open(name: str, split: str, gold: str) -> Opened:
     dataset = DATASETS[name]
     has_gold = any(gold in row_type._fields for row_type in dataset.row_types)
-    splits = {known: facts for known, facts in dataset.splits.items() if not gold or (facts.gold_count and has_gold)}
+    splits = {
+        known: facts
+        for known, facts in dataset.splits.items()
+        if not gold or (facts.gold_count and has_gold)
+    }
     if split not in splits:
         raise unknown(f"{_ADJECTIVES[gold]}split of {name}", split, splits or ["none"])
     facts = splits[split]
@@ -93,7 +117,9 @@ def _open(name: str, split: str, gold: str) -> Opened:
         count = facts.row_count
     if gold and dataset.gold_of:
         source = replace(source, records=_with_gold(source.records, dataset.gold_of, gold))
-    return replace(source, records=_uniform(source, dataset, split, gold, facts.gold_count if gold else count))
+    return replace(
+        source, records=_uniform(source, dataset, split, gold, facts.gold_count if gold else count)
+    )
 
 
 def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: int) -> Records:
@@ -135,7 +161,9 @@ def _read_checked(path: Path, dataset: Dataset, split: str) -> Records:
     with opened(path) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # BinaryIO has no readinto there
     if digest != facts.sha256:
-        raise InputError(f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {facts.sha256}")
+        raise InputError(
+            f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {facts.sha256}"
+        )
     names = facts.names_in_file or (split,)
     for number, record in read_file(path):
         # A file with one split may have no column that names it.

@@ -40,7 +40,9 @@ class RowQuery(Generic[R]):
     """Which rows to make of the records of a source: the arguments of `read`, and what the catalogue adds."""
 
     row_type: type[R]
-    columns: Mapping[str, str] = field(default_factory=dict)  # field of the rows that the records hold -> column
+    columns: Mapping[str, str] = field(
+        default_factory=dict
+    )  # field of the rows that the records hold -> column
     min_words: int | None = None
     min_score: float | None = None
     # The label, in lower case, of pairs that mean the same. If it is empty and the first label is one of natural
@@ -48,7 +50,9 @@ class RowQuery(Generic[R]):
     positive: str = ""
 
 
-def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
+def make_rows(
+    source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]
+) -> Iterator[R]:
     """Makes the rows that records hold, or that can be made of the rows that they hold; the first record decides."""
     rows, conditions = _derive(source, iter(records), query)
     if query.min_words is not None:
@@ -60,10 +64,14 @@ def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuer
         empty = False
         yield cast(R, row)
     if empty:
-        raise InputError(f"{source}: no {query.row_type.__name__} in it with {' and '.join(conditions)}")
+        raise InputError(
+            f"{source}: no {query.row_type.__name__} in it with {' and '.join(conditions)}"
+        )
 
 
-def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[R]) -> tuple[Iterator[Row], list[str]]:
+def _derive(
+    source: str, records: Iterator[tuple[int, Record]], query: RowQuery[R]
+) -> tuple[Iterator[Row], list[str]]:
     row_type, columns, least = query.row_type, query.columns, query.min_score
     if row_type is Pair and least is not None:
         scored = to_rows(source, records, ScoredPair, columns)
@@ -85,22 +93,35 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
             )
         positive = query.positive or "entailment"
         labelled = to_rows(source, records, LabelledPair, columns)
-        alike = (Pair(pair.sentence1, pair.sentence2) for pair in labelled if pair.label.casefold() == positive)
+        alike = (
+            Pair(pair.sentence1, pair.sentence2)
+            for pair in labelled
+            if pair.label.casefold() == positive
+        )
         return alike, [f"the label {positive}"]
-    if row_type is Triplet and label is not None and not match_columns(Triplet, list(first[0][1]), columns):
+    if (
+        row_type is Triplet
+        and label is not None
+        and not match_columns(Triplet, list(first[0][1]), columns)
+    ):
         labelled = to_rows(source, records, LabelledPair, columns)
         return _triplets(labelled), ["an entailed and a contradicted hypothesis"]
     return cast(Iterator[Row], to_rows(source, records, row_type, columns)), []
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:
-    waiting: defaultdict[tuple[str, str], deque[str]] = defaultdict(deque)  # (premise, label) -> hypotheses
+    waiting: defaultdict[tuple[str, str], deque[str]] = defaultdict(
+        deque
+    )  # (premise, label) -> hypotheses
     for premise, hypothesis, label in pairs:
         label = label.casefold()
         if label not in _OPPOSITE:
             continue
         if candidates := waiting.get((premise, _OPPOSITE[label])):
             partner = candidates.popleft()
-            yield Triplet(premise, *((hypothesis, partner) if label == "entailment" else (partner, hypothesis)))
+            yield Triplet(
+                premise,
+                *((hypothesis, partner) if label == "entailment" else (partner, hypothesis)),
+            )
         else:
             waiting[premise, label].append(hypothesis)

@@ -25,7 +25,9 @@ def random_bits(seeds: Tensor, count: int) -> Tensor:
 def ragged_random_bits(seeds: Tensor, counts: Tensor) -> Tensor:
     """The first `counts[i]` numbers of 64 random bits of each seed i, one seed after another: int64 [N] -> [M]."""
     ends = counts.cumsum(0)
-    first = seeds - (ends - counts) * STEP  # [N]; number m of the row is number m - (ends - counts) of its seed
+    first = (
+        seeds - (ends - counts) * STEP
+    )  # [N]; number m of the row is number m - (ends - counts) of its seed
     bits = first.repeat_interleave(counts)  # [M]
     return _stir(bits.add_(torch.arange(1, len(bits) + 1, device=bits.device).mul_(STEP)))
 
@@ -40,7 +42,9 @@ def _stir(bits: Tensor) -> Tensor:
     moved = torch.empty_like(bits)
     for shift, factor in ROUNDS:
         torch.bitwise_right_shift(bits, shift, out=moved)
-        bits.bitwise_xor_(moved.bitwise_and_(2 ** (64 - shift) - 1))  # torch shifts copies of the sign in
+        bits.bitwise_xor_(
+            moved.bitwise_and_(2 ** (64 - shift) - 1)
+        )  # torch shifts copies of the sign in
         if factor != 1:
             bits.mul_(factor)
     return bits
@@ -49,4 +53,6 @@ def _stir(bits: Tensor) -> Tensor:
 def derive_seed(seed: int, purpose: str, *path: int) -> int:
     """A seed that follows from a run's seed, of its own for every purpose and path of numbers."""
     tag = int.from_bytes(purpose.encode(), "little")
-    return int(np.random.SeedSequence([seed, tag], spawn_key=path).generate_state(1, np.uint64)[0] >> 1)
+    return int(
+        np.random.SeedSequence([seed, tag], spawn_key=path).generate_state(1, np.uint64)[0] >> 1
+    )

@@ -60,7 +60,9 @@ def _places(source: str) -> Iterator[HubSource | str]:
             yield from (web_address(dataset, split) for split in dataset.splits.values())
         else:
             files = ", ".join(dict.fromkeys(split.file for split in dataset.splits.values()))
-            raise InputError(f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}")
+            raise InputError(
+                f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}"
+            )
 
 
 def _fetch_hub(source: HubSource) -> None:
@@ -69,14 +71,18 @@ def _fetch_hub(source: HubSource) -> None:
 
     commit = ask_commit(source)  # a hub that is down is an error at once
     if source.file:
-        revision = source.revision or None  # a name, which is found offline again; a commit alone is not
+        revision = (
+            source.revision or None
+        )  # a name, which is found offline again; a commit alone is not
         hf_hub_download(source.repository, source.file, repo_type="dataset", revision=revision)
         return
     folder = fetch_folder(source)
     if not (folder / commit).exists():
         make_folder(folder)
         with TemporaryDirectory(dir=folder.parent) as scratch:
-            splits = load_dataset(HUB + source.repository, source.config or None, revision=commit, cache_dir=scratch)
+            splits = load_dataset(
+                HUB + source.repository, source.config or None, revision=commit, cache_dir=scratch
+            )
             with written(folder / commit, new=True) as part:
                 splits.save_to_disk(part)
     for other in folder.iterdir():

@@ -36,7 +36,9 @@ class HubSource:
     def parse(cls, text: str) -> Self:
         """Reads "owner/name[@revision][/config or file]"; a name with an ending such as .csv is a file."""
         if not (parts := _FORM.fullmatch(text)):
-            raise InputError(f"hub:{text}: write hub:owner/name[@revision][/configuration or file][:split]")
+            raise InputError(
+                f"hub:{text}: write hub:owner/name[@revision][/configuration or file][:split]"
+            )
         repository, revision, name = parts.groups(default="")
         is_file = name.lower().removesuffix(".gz").endswith(tuple(FORMATS))
         config, file = ("", name) if is_file else (name, "")
@@ -47,7 +49,9 @@ class HubSource:
         return f"hub:{self.repository}{self.revision and f'@{self.revision}'}{name and f'/{name}'}"
 
 
-def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "", fetched_first: bool = False) -> Opened:
+def open_hub(
+    source: HubSource, split: str, *, labelled: bool, layout: str = "", fetched_first: bool = False
+) -> Opened:
     """Asks the hub for a repository's commit; all that is read is of this commit.
 
     So a hub that is down is an error at once; `datasets` alone would try again for a minute. With `fetched_first` or
@@ -67,7 +71,11 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     def records() -> Records:
         with hub_errors(place, page):
             if source.file:
-                path = Path(hf_hub_download(source.repository, source.file, repo_type="dataset", revision=commit))
+                path = Path(
+                    hf_hub_download(
+                        source.repository, source.file, repo_type="dataset", revision=commit
+                    )
+                )
                 if layout:
                     yield from read_layout(layout, path, split)
                     return
@@ -82,7 +90,9 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
                 splits = (
                     datasets.load_from_disk(str(fetch_folder(source) / fetched))
                     if fetched
-                    else datasets.load_dataset(repository, source.config or None, revision=commit, streaming=True)
+                    else datasets.load_dataset(
+                        repository, source.config or None, revision=commit, streaming=True
+                    )
                 )
                 yield from _read_split(source, split, splits, labelled)
 
@@ -119,7 +129,9 @@ def ask_commit(source: HubSource) -> str:
     """The commit that the source has on the hub; the hub is asked once."""
     import huggingface_hub
 
-    info = huggingface_hub.dataset_info(source.repository, revision=source.revision or None, timeout=WAIT)
+    info = huggingface_hub.dataset_info(
+        source.repository, revision=source.revision or None, timeout=WAIT
+    )
     return str(info.sha)
 
 
@@ -128,16 +140,25 @@ def find_fetched(source: HubSource) -> str | None:
     from huggingface_hub import try_to_load_from_cache
 
     if not source.file:
-        return next((path.name for path in fetch_folder(source).glob("*") if path.suffix != ".part"), None)
+        return next(
+            (path.name for path in fetch_folder(source).glob("*") if path.suffix != ".part"), None
+        )
     revision = source.revision or "main"
-    path = try_to_load_from_cache(source.repository, source.file, repo_type="dataset", revision=revision)
+    path = try_to_load_from_cache(
+        source.repository, source.file, repo_type="dataset", revision=revision
+    )
     return Path(path).parents[source.file.count("/")].name if isinstance(path, str) else None
 
 
 def fetch_folder(source: HubSource) -> Path:
     """The folder in which a configuration's fetched rows are, in a folder named by their commit."""
     name = source.repository.replace("/", "--")
-    return cache_folder("") / "hub" / name / f"{source.revision or 'main'}--{source.config or 'default'}"
+    return (
+        cache_folder("")
+        / "hub"
+        / name
+        / f"{source.revision or 'main'}--{source.config or 'default'}"
+    )
 
 
 def _read_split(source: HubSource, split: str, splits: Any, labelled: bool) -> Records:
@@ -147,7 +168,14 @@ def _read_split(source: HubSource, split: str, splits: Any, labelled: bool) -> R
     if split not in splits:
         raise unknown(f"split of {source}", split, splits)
     features = splits[split].features or {} if labelled else {}
-    names = {key: feature.names for key, feature in features.items() if isinstance(feature, datasets.ClassLabel)}
+    names = {
+        key: feature.names
+        for key, feature in features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
     for number, record in enumerate(splits[split], 1):
         if all(record[key] not in (None, -1) for key in names):
-            yield number, {**record, **{key: classes[record[key]] for key, classes in names.items()}}
+            yield (
+                number,
+                {**record, **{key: classes[record[key]] for key, classes in names.items()}},
+            )

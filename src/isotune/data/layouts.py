@@ -23,7 +23,9 @@ LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small
 
 def read_layout(layout: str, path: Path, part: str) -> Records:
     """The records of a part of a published file."""
-    with telling(Exception, f"{path}: {part}: damaged, or not the published file"):  # errors are of almost any class
+    with telling(
+        Exception, f"{path}: {part}: damaged, or not the published file"
+    ):  # errors are of almost any class
         yield from LAYOUTS[layout](path, part)
 
 
@@ -36,14 +38,25 @@ def _sts(path: Path, folder: str) -> Records:
         for pair, score in zip(pairs, scores[name.replace("STS.input.", "STS.gs.")], strict=True):
             number += 1
             sentence1, sentence2, *_ = pair.split("\t")
-            yield number, {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score.strip()}
+            yield (
+                number,
+                {
+                    "subset": subset,
+                    "sentence1": sentence1,
+                    "sentence2": sentence2,
+                    "score": score.strip(),
+                },
+            )
 
 
 def _stsb(path: Path, file: str) -> Records:
     """STS-B: a line is genre, subset, year, number, score, both sentences and perhaps their sources, between tabs."""
     for number, line in _lines(path, file):
         _, subset, _, _, score, sentence1, sentence2, *_ = line.split("\t")
-        yield number, {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score}
+        yield (
+            number,
+            {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score},
+        )
 
 
 def _table(path: Path, file: str) -> Records:
@@ -84,11 +97,16 @@ def _cs224n(path: Path, _: str) -> Records:
     with opened(path) as file:
         records = csv.DictReader(decoded_lines(file, str(path)), delimiter="\t", restval="")
         for number, record in enumerate(records, 1):
-            yield number, {names.get(column, column): text for column, text in record.items() if column}
+            yield (
+                number,
+                {names.get(column, column): text for column, text in record.items() if column},
+            )
 
 
 _FUNCTIONS = (_sts, _stsb, _table, _polarity, _sst, _trec, _cs224n)
-LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = {read.__name__[1:]: read for read in _FUNCTIONS}
+LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = {
+    read.__name__[1:]: read for read in _FUNCTIONS
+}
 
 
 def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -112,9 +130,15 @@ class _Member(tarfile.TarInfo):
 
 def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[str]]:
     def chosen(sizes: Mapping[str, int]) -> list[str]:
-        names = [name for name in sorted(sizes) if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")]
+        names = [
+            name
+            for name in sorted(sizes)
+            if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
+        ]
         if (size := sum(sizes[name] for name in names)) > LARGEST:
-            raise InputError(f"{path}: its files {pattern} have {size:,} bytes; the limit is {LARGEST:,}")
+            raise InputError(
+                f"{path}: its files {pattern} have {size:,} bytes; the limit is {LARGEST:,}"
+            )
         return names
 
     if zipfile.is_zipfile(path):
@@ -126,5 +150,7 @@ def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[
             names = chosen({member.name: member.size for member in tar if member.isfile()})
             contents = {name: file.read() for name in names if (file := tar.extractfile(name))}
     # A line ends at a line feed only. The last line of scores may be blank.
-    texts = {name: content.decode(encoding).removesuffix("\n") for name, content in contents.items()}
+    texts = {
+        name: content.decode(encoding).removesuffix("\n") for name, content in contents.items()
+    }
     return {name: [line.rstrip("\r") for line in text.split("\n")] for name, text in texts.items()}

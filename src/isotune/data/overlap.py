@@ -27,11 +27,15 @@ class Overlap:
 
     def __init__(self, sets: Mapping[str, ScoredPairs]) -> None:
         self._pairs = {
-            name: list(zip(map(normalized, pairs.sentence1), map(normalized, pairs.sentence2), strict=True))
+            name: list(
+                zip(map(normalized, pairs.sentence1), map(normalized, pairs.sentence2), strict=True)
+            )
             for name, pairs in sets.items()
         }
         # A text of nothing but punctuation is no evidence.
-        self._known = {text for pairs in self._pairs.values() for pair in pairs for text in pair} - {b""}
+        self._known = {
+            text for pairs in self._pairs.values() for pair in pairs for text in pair
+        } - {b""}
         self._seen: set[bytes] = set()
         self._rows: set[tuple[bytes, bytes]] = set()
 
@@ -42,7 +46,9 @@ class Overlap:
             known = self._known.intersection([normalized(str(text)) for text in row[:width]])
             self._seen |= known
             if row_type is not Sentence:
-                self._rows.update((one, other) for one in known for other in known if one != other or width == 1)
+                self._rows.update(
+                    (one, other) for one in known for other in known if one != other or width == 1
+                )
             yield row
 
     def shared(self) -> dict[str, Shared]:

@@ -27,7 +27,9 @@ class computed_once(Generic[T]):
         self._compute, self.__doc__ = compute, compute.__doc__
 
     def __get__(self, instance: Any, owner: type) -> T:
-        value = instance.__dict__[self._compute.__name__] = self._compute(instance)  # which is found first from now on
+        value = instance.__dict__[self._compute.__name__] = self._compute(
+            instance
+        )  # which is found first from now on
         return value
 
 
@@ -48,8 +50,12 @@ class Packed:
     ids: Tensor  # [T] int64, the token ids of all sentences, special tokens included
     lengths: Tensor  # [N] int64, tokens of each sentence, ascending; on the CPU
     order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`; on the CPU
-    types: Tensor | None = None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
-    seeds: Tensor | None = None  # [N] int64, what the random numbers of each sentence follow from (`data/draws.py`)
+    types: Tensor | None = (
+        None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
+    )
+    seeds: Tensor | None = (
+        None  # [N] int64, what the random numbers of each sentence follow from (`data/draws.py`)
+    )
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -138,7 +144,9 @@ class Packed:
         """
         if count == 1:
             return [self]
-        part_of = self.starts * count // max(1, len(self.ids))  # [N], ascending: the part of each sentence
+        part_of = (
+            self.starts * count // max(1, len(self.ids))
+        )  # [N], ascending: the part of each sentence
         return [self.select(part_of == part)[0] for part in range(count)]
 
     def select(self, chosen: Tensor) -> tuple[Packed, Tensor]:
@@ -151,12 +159,18 @@ class Packed:
         tokens = torch.repeat_interleave(shift, lengths)  # [tokens of the chosen]
         places = self.on_device(tokens + torch.arange(len(tokens)))
         types = None if self.types is None else self.types[places]
-        seeds = None if self.seeds is None else self.seeds[self.on_device(torch.arange(len(self))[chosen])]
+        seeds = (
+            None
+            if self.seeds is None
+            else self.seeds[self.on_device(torch.arange(len(self))[chosen])]
+        )
         return Packed(self.ids[places], lengths, self.order[chosen], types, seeds), places
 
     def places(self, part: Packed) -> Tensor:
         """Where the tokens of a part stand in this row: [tokens of the part] int64, on the CPU."""
-        starts = torch.empty_like(self.starts).index_copy(0, self.order, self.starts)  # [N], by the caller's number
+        starts = torch.empty_like(self.starts).index_copy(
+            0, self.order, self.starts
+        )  # [N], by the caller's number
         return starts[part.order][part.owners] + part.steps
 
     def to(self, device: torch.device | str) -> Packed:

@@ -28,10 +28,14 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
     with _advice(dataset, split):
         if dataset.hub:
             part = facts.part or ("" if dataset.hub.file else split)
-            source = open_hub(dataset.hub, part, labelled=labelled, layout=dataset.layout, fetched_first=True)
+            source = open_hub(
+                dataset.hub, part, labelled=labelled, layout=dataset.layout, fetched_first=True
+            )
         elif dataset.web:
             path = fetch_web(web_address(dataset, facts), facts.web_sha256)
-            source = Opened(web_address(dataset, facts), read_layout(dataset.layout, path, facts.part))
+            source = Opened(
+                web_address(dataset, facts), read_layout(dataset.layout, path, facts.part)
+            )
         else:
             raise InputError("it is not published")
 
@@ -50,7 +54,9 @@ def _advice(dataset: Dataset, split: str) -> Iterator[None]:
         facts = dataset.splits[split]
         ways = [f"set ISOTUNE_DATA to a folder with {facts.file}"] if facts.file else []
         ways += ["be online"] if dataset.hub or dataset.web else []
-        ways += [f"take what stands in for it, {facts.stand_in} (stand_ins)"] if facts.stand_in else []
+        ways += (
+            [f"take what stands in for it, {facts.stand_in} (stand_ins)"] if facts.stand_in else []
+        )
         raise InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}") from error
 
 
@@ -84,7 +90,9 @@ def fetch_web(address: str, sha256: str = "") -> Path:
         with failed, urlopen(address, timeout=WAIT) as answer:
             content = answer.read(LARGEST)
             if len(content) == LARGEST:
-                raise InputError(f"{address}: it has {LARGEST:,} bytes or more, so it is not the dataset's file")
+                raise InputError(
+                    f"{address}: it has {LARGEST:,} bytes or more, so it is not the dataset's file"
+                )
             answer.read()  # an error, if the file was cut off
         with written(path) as part:
             part.write_bytes(content)

@@ -45,7 +45,9 @@ class Opened:
 
     place: str  # the file, or the place on the hub
     records: Records
-    commits: Mapping[str, str] = field(default_factory=dict)  # place on the hub -> the commit that is read
+    commits: Mapping[str, str] = field(
+        default_factory=dict
+    )  # place on the hub -> the commit that is read
 
 
 def read_file(path: Path) -> Records:
@@ -75,7 +77,9 @@ def format_of(path: Path) -> Format:
         known = f"{', '.join(line_formats)}, each also with .gz, and {parquet}"
         to_text = "pdftotext {}" if suffix == ".pdf" else "pandoc {} -t plain --wrap=none -o {}.txt"
         way = to_text.format(shlex.quote(str(path)), shlex.quote(path.stem))
-        raise InputError(f"{path}: unknown format; known are {known}; a document becomes text by {way}")
+        raise InputError(
+            f"{path}: unknown format; known are {known}; a document becomes text by {way}"
+        )
     return FORMATS[suffix]
 
 
@@ -96,7 +100,9 @@ def read_text(file: BinaryIO, name: str) -> Records:
             have_tabs.add("\t" in line)
             yield number, {"sentence": line.rstrip("\r\n")}
     if have_tabs == {True}:
-        logger.warning("%s: each line has tabs, and was read as one sentence; name a table .tsv", name)
+        logger.warning(
+            "%s: each line has tabs, and was read as one sentence; name a table .tsv", name
+        )
 
 
 def _csv(file: BinaryIO, name: str) -> Records:
@@ -105,7 +111,9 @@ def _csv(file: BinaryIO, name: str) -> Records:
     lines = decoded_lines(file, name)
     first = next(lines)
     excel = re.fullmatch(r'"?sep=(.)"?\s*', first)
-    reader = csv.reader(lines if excel else chain([first], lines), delimiter=excel[1] if excel else ",", strict=True)
+    reader = csv.reader(
+        lines if excel else chain([first], lines), delimiter=excel[1] if excel else ",", strict=True
+    )
     try:
         yield from _table(((reader.line_num + bool(excel), cells) for cells in reader), name)
     except csv.Error as error:
@@ -117,12 +125,17 @@ def _tsv(file: BinaryIO, name: str) -> Records:
     """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
     lines = enumerate(decoded_lines(file, name), 1)
     quoted = set()  # True for a cell as only a program that quotes fields writes it, None for one that it never writes
-    for number, record in _table(((number, line.rstrip("\r\n").split("\t")) for number, line in lines), name):
+    for number, record in _table(
+        ((number, line.rstrip("\r\n").split("\t")) for number, line in lines), name
+    ):
         cells = [cell for cell in map(str, record.values()) if cell.startswith('"')]
         quoted |= {'""' in cell[1:-1] if QUOTED.fullmatch(cell) else None for cell in cells}
         yield number, record
     if True in quoted and None not in quoted:
-        logger.warning("%s: the quotes around fields are read as text in a .tsv; save a .csv if they are not", name)
+        logger.warning(
+            "%s: the quotes around fields are read as text in a .tsv; save a .csv if they are not",
+            name,
+        )
 
 
 def _jsonl(file: BinaryIO, name: str) -> Records:
@@ -133,7 +146,9 @@ def _jsonl(file: BinaryIO, name: str) -> Records:
         try:
             record = decode(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{name}:{number}: not valid JSON ({getattr(error, 'msg', error)})") from None
+            raise InputError(
+                f"{name}:{number}: not valid JSON ({getattr(error, 'msg', error)})"
+            ) from None
         if not isinstance(record, dict):
             raise InputError(f"{name}:{number}: a JSON object is needed, not {line.strip():.50}")
         yield number, record
@@ -148,7 +163,10 @@ def _object(fields: list[tuple[str, object]]) -> dict[str, object]:
 def _parquet(file: BinaryIO, name: str) -> Records:
     done = 0
     for batch in parquet_batches(file, name, 1000):
-        yield from ((done + row + 1, _ParquetRow(batch, row, f"{name}:{done + row + 1}")) for row in range(len(batch)))
+        yield from (
+            (done + row + 1, _ParquetRow(batch, row, f"{name}:{done + row + 1}"))
+            for row in range(len(batch))
+        )
         done += len(batch)
 
 
@@ -162,12 +180,18 @@ class _ParquetRow(Mapping[str, object]):
 
     def __getitem__(self, name: str) -> object:
         value, place = self.batch.column(name)[self.row], f"{self.place}: column {name!r}"
-        if "[ns" in str(value.type) and (value.type.num_fields or (value.is_valid and value.value % 1000)):
-            raise InputError(f"{place}: nanoseconds, which Python's times do not hold; write microseconds")
+        if "[ns" in str(value.type) and (
+            value.type.num_fields or (value.is_valid and value.value % 1000)
+        ):
+            raise InputError(
+                f"{place}: nanoseconds, which Python's times do not hold; write microseconds"
+            )
         try:
             return value.as_py()
         except (ValueError, OverflowError) as error:
-            raise InputError(f"{place}: a value is beyond Python's types ({error}); write it as text") from None
+            raise InputError(
+                f"{place}: a value is beyond Python's types ({error}); write it as text"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.batch.schema.names)
@@ -200,9 +224,13 @@ FORMATS: Mapping[str, Format] = {
 
 
 def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, Cells]]:
-    filled = ((number, fields) for number, fields in lines if len(fields) > 1 or "".join(fields).strip())
+    filled = (
+        (number, fields) for number, fields in lines if len(fields) > 1 or "".join(fields).strip()
+    )
     number, fields = next(filled, (0, []))
-    header = [field.strip() or f"Unnamed: {place}" for place, field in enumerate(fields)]  # as pandas names them
+    header = [
+        field.strip() or f"Unnamed: {place}" for place, field in enumerate(fields)
+    ]  # as pandas names them
     if len(header) == 1 and ";" in header[0]:
         raise InputError(
             f"{name}:{number}: the columns seem to be separated by semicolons; separate them by commas (.csv) or tabs "
@@ -211,7 +239,9 @@ def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[
     _refuse_same_names(header, f"{name}:{number}")
     for number, fields in filled:
         if len(fields) != len(header):
-            raise InputError(f"{name}:{number}: {len(fields)} fields, but the first line names {len(header)}")
+            raise InputError(
+                f"{name}:{number}: {len(fields)} fields, but the first line names {len(header)}"
+            )
         yield number, Cells(zip(header, fields, strict=True))
 
 
@@ -229,15 +259,21 @@ def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
         while line := text.readline(LONGEST_LINE + 1):
             number += 1
             if len(line) > LONGEST_LINE:
-                raise InputError(f"{name}:{number}: a line of more than {LONGEST_LINE:,} characters, the limit")
+                raise InputError(
+                    f"{name}:{number}: a line of more than {LONGEST_LINE:,} characters, the limit"
+                )
             if "\0" in line:
-                raise InputError(f"{name}:{number}: a NUL byte: binary, or UTF-16; that {convert.format('utf-16')}")
+                raise InputError(
+                    f"{name}:{number}: a NUL byte: binary, or UTF-16; that {convert.format('utf-16')}"
+                )
             try:
                 line.isascii() or line.encode()
             except UnicodeEncodeError as error:
                 byte = len(line[: error.start].encode()) + 1
                 place = f"{name}:{number}: byte {byte} of the line, 0x{ord(line[error.start]) - 0xDC00:02x},"
-                raise InputError(f"{place} is not UTF-8; latin-1 {convert.format('latin-1')}") from None
+                raise InputError(
+                    f"{place} is not UTF-8; latin-1 {convert.format('latin-1')}"
+                ) from None
             yield line
     finally:
         with suppress(ValueError):  # the file is closed already

@@ -69,7 +69,9 @@ ROW_TYPES: Mapping[str, type[Row]] = {row_type.__name__: row_type for row_type i
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
 Record: TypeAlias = Mapping[str, object]
-Records: TypeAlias = Iterator[tuple[int, Record]]  # each record with its line (or row) number, from 1
+Records: TypeAlias = Iterator[
+    tuple[int, Record]
+]  # each record with its line (or row) number, from 1
 
 
 class Cells(dict[str, object]):
@@ -109,7 +111,10 @@ def text_fields(row_type: type[R]) -> tuple[str, ...]:
 
 
 def to_rows(
-    source: str, records: Iterable[tuple[int, Record]], row_type: type[R], columns: Mapping[str, str] | None = None
+    source: str,
+    records: Iterable[tuple[int, Record]],
+    row_type: type[R],
+    columns: Mapping[str, str] | None = None,
 ) -> Iterator[R]:
     """Turns records into rows, one at a time.
 
@@ -126,7 +131,10 @@ def to_rows(
         for group in groups:
             fields = zip(row_type._fields, group, strict=True)
             try:
-                values = [_READ_VALUE.get(field, text_value)(record[column], column, place) for field, column in fields]
+                values = [
+                    _READ_VALUE.get(field, text_value)(record[column], column, place)
+                    for field, column in fields
+                ]
             except KeyError as missing:
                 raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
             if "" not in values:
@@ -135,7 +143,9 @@ def to_rows(
             elif row_type is Sentence:
                 blank.append(number)
             else:
-                raise InputError(f"{place}: {group[values.index('')]} is blank; fill it, or delete the row")
+                raise InputError(
+                    f"{place}: {group[values.index('')]} is blank; fill it, or delete the row"
+                )
     tell_blank(source, blank)
     if empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
@@ -145,17 +155,28 @@ def tell_blank(source: str, lines: Sequence[int]) -> None:
     """Warns of the lines (of a parquet file, the rows) of a source whose text is blank and was left out."""
     if lines:
         shown = textwrap.shorten(", ".join(map(str, lines)), 60, placeholder=" ...")
-        logger.warning("%s: %s left out, of the lines %s", source, counted(len(lines), "blank text"), shown)
+        logger.warning(
+            "%s: %s left out, of the lines %s", source, counted(len(lines), "blank text"), shown
+        )
 
 
-def match_columns(row_type: type[R], available: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
+def match_columns(
+    row_type: type[R], available: Collection[str], columns: Mapping[str, str]
+) -> list[tuple[str, ...]]:
     """The columns of each row that a record gives, in the order of its fields; empty if no columns fit."""
     fields = text_fields(row_type)
     value_fields = row_type._fields[len(fields) :]
-    values = {field: name for field in value_fields for name in reversed(VALUE_COLUMNS[field]) if name in available}
+    values = {
+        field: name
+        for field in value_fields
+        for name in reversed(VALUE_COLUMNS[field])
+        if name in available
+    }
     for names in TEXT_COLUMNS[fields]:
         chosen = {**dict(zip(fields, names, strict=True)), **values, **columns}
-        if chosen.keys() == set(row_type._fields) and all(column in available for column in chosen.values()):
+        if chosen.keys() == set(row_type._fields) and all(
+            column in available for column in chosen.values()
+        ):
             return [tuple(chosen[field] for field in row_type._fields)]
     if row_type is Sentence:
         for names in (*_TRIPLETS, *_PAIRS):
@@ -206,7 +227,9 @@ def text_value(value: object, column: str, place: str) -> str:
     return value.strip()
 
 
-def blocks(items: Iterable[T], most: int, texts: Callable[[T], Iterable[object]]) -> Iterator[list[T]]:
+def blocks(
+    items: Iterable[T], most: int, texts: Callable[[T], Iterable[object]]
+) -> Iterator[list[T]]:
     """Cuts a stream into lists of `most` items, and of fewer if their texts are very long, to bound the memory."""
     block: list[T] = []
     size = 0
@@ -236,7 +259,9 @@ def normalized(text: str) -> bytes:
 
 
 def _label(value: object, column: str, place: str) -> str:
-    return str(value) if isinstance(value, Integral) else text_value(value, column, place)  # numpy's integers too
+    return (
+        str(value) if isinstance(value, Integral) else text_value(value, column, place)
+    )  # numpy's integers too
 
 
 def _score(value: object, column: str, place: str) -> float:

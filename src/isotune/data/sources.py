@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FromPython: TypeAlias = str | Row | tuple[object, ...] | Mapping[str, object]  # a sentence, a row or a record
+FromPython: TypeAlias = (
+    str | Row | tuple[object, ...] | Mapping[str, object]
+)  # a sentence, a row or a record
 Source: TypeAlias = str | Path | Iterable[FromPython]
 INDEX = "__index_level_"  # what pandas names an index without a name
 ROWS_AT_ONCE = 1_000  # rows of a table that become Python's objects together
@@ -60,13 +62,21 @@ def read(
         InputError: a source is missing or malformed. What is wrong inside a source is found while streaming.
     """
     sources = several(sources)
-    for option, value, kind in (("min_score", min_score, "scored"), ("positive", positive, "labelled")):
+    for option, value, kind in (
+        ("min_score", min_score, "scored"),
+        ("positive", positive, "labelled"),
+    ):
         if value is not None and row_type is not Pair:
             row = row_type.__name__
-            raise InputError(f"{option} chooses pairs among {kind} ones: it can't be given for {row} rows")
+            raise InputError(
+                f"{option} chooses pairs among {kind} ones: it can't be given for {row} rows"
+            )
     if min_score is not None and positive is not None:
         raise InputError("min_score and positive are both given; give one of them")
-    return Rows(sources, RowQuery(row_type, columns or {}, min_words, min_score, (positive or "").casefold()))
+    return Rows(
+        sources,
+        RowQuery(row_type, columns or {}, min_words, min_score, (positive or "").casefold()),
+    )
 
 
 def several(sources: Source | Sequence[Source]) -> Sequence[Source]:
@@ -112,7 +122,9 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
         # Whether a record's label, if there is one, is read as the name of a class.
         labelled = query.row_type not in (Sentence, ScoredPair) and query.min_score is None
-        return [replace(open_hub(HubSource.parse(dataset), split, labelled=labelled), place=str(source))]
+        return [
+            replace(open_hub(HubSource.parse(dataset), split, labelled=labelled), place=str(source))
+        ]
     return [Opened(str(path), read_file(path)) for path in files_of(source)]
 
 
@@ -125,7 +137,9 @@ class ScoredPairs:
     sentence1: list[str]  # N sentences
     sentence2: list[str]  # N sentences
     scores: NDArray[np.float64]  # [N] float64, on the dataset's own scale; higher is more similar
-    subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
+    subsets: list[
+        str
+    ]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
 
     @property
     def source(self) -> str:
@@ -133,7 +147,9 @@ class ScoredPairs:
         return ":".join(filter(None, (self.name, self.split)))
 
 
-def read_scored_pairs(source: Source, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
+def read_scored_pairs(
+    source: Source, split: str = "dev", columns: Mapping[str, str] | None = None
+) -> ScoredPairs:
     """Reads scored pairs to evaluate on.
 
     `source` is any source of `read`, such as a dataset's "name:split", or "name" and `split`, or a file with
@@ -149,7 +165,11 @@ def read_scored_pairs(source: Source, split: str = "dev", columns: Mapping[str, 
     is_known = name in DATASETS
     if is_known:
         split = named_split or split
-    elif name == "hub" and not HubSource.parse(named_split.partition(":")[0]).file and ":" not in named_split:
+    elif (
+        name == "hub"
+        and not HubSource.parse(named_split.partition(":")[0]).file
+        and ":" not in named_split
+    ):
         raise InputError(f"{source}: name the split to evaluate on, such as {source}:test")
     else:
         name, split = str(source) if isinstance(source, str | Path) else "<rows>", ""
@@ -163,7 +183,9 @@ def read_scored_pairs(source: Source, split: str = "dev", columns: Mapping[str, 
     scores = np.array(gold, np.float64)
     lowest, highest = DATASETS[name].scores if is_known else (-np.inf, np.inf)
     if not ((lowest <= scores) & (scores <= highest)).all():
-        raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
+        raise InputError(
+            f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all"
+        )
     if len(set(scores)) < 2:
         raise InputError(f"{name}: the scores have no variance, so that a correlation is undefined")
     return ScoredPairs(name, split, sentence1, sentence2, scores, subsets)
@@ -177,22 +199,33 @@ def _name_and_split(source: Source) -> tuple[str, str]:
 def files_of(source: str | Path) -> list[Path]:
     """The files that a path or pattern names, by their names' order."""
     name = str(source)
-    sentences = "; sentences are no sources: in Python they are given as rows=[...]" if " " in name else ""
+    sentences = (
+        "; sentences are no sources: in Python they are given as rows=[...]" if " " in name else ""
+    )
     if os.path.exists(name):  # a file whose name looks like a pattern is that file
         return [Path(name)]
     if glob.has_magic(name):
-        files = [Path(path) for path in sorted(glob.glob(name, recursive=True)) if os.path.isfile(path)]
+        files = [
+            Path(path) for path in sorted(glob.glob(name, recursive=True)) if os.path.isfile(path)
+        ]
         if not files:
             raise InputError(f"{name:.200}: no file matches this pattern{sentences}")
         return files
-    if isinstance(source, str) and os.path.basename(name) == name and "." not in name and not sentences:
+    if (
+        isinstance(source, str)
+        and os.path.basename(name) == name
+        and "." not in name
+        and not sentences
+    ):
         raise unknown("file or dataset", name, DATASETS)
     raise InputError(f"{name:.200}: no such file{sentences}")
 
 
 def checked_rows(rows: Any) -> Iterable[Any]:
     """The rows, if they are several objects; raises `InputError` for one text or name, which is none."""
-    if isinstance(rows, str | bytes | Path | Mapping) or not (is_table(rows) or isinstance(rows, Iterable)):
+    if isinstance(rows, str | bytes | Path | Mapping) or not (
+        is_table(rows) or isinstance(rows, Iterable)
+    ):
         raise InputError(
             f"rows: a table, or a list of sentences, of rows such as Pair('a', 'b') or of dicts is needed, not "
             f"{rows!r:.80}; files and datasets are given first, as sources"
@@ -202,7 +235,9 @@ def checked_rows(rows: Any) -> Iterable[Any]:
 
 def is_table(rows: object) -> bool:
     """Whether rows are a table with Arrow's interface (pandas, polars, Arrow), and not a single column."""
-    return hasattr(rows, "__arrow_c_stream__") and (hasattr(rows, "columns") or hasattr(rows, "schema"))
+    return hasattr(rows, "__arrow_c_stream__") and (
+        hasattr(rows, "columns") or hasattr(rows, "schema")
+    )
 
 
 def items_of(rows: Iterable[Any]) -> Iterator[Any]:
@@ -212,10 +247,16 @@ def items_of(rows: Iterable[Any]) -> Iterator[Any]:
         return
     import pyarrow as pa
 
-    kinds = pa.ArrowException, KeyError, OverflowError  # of pandas' columns with values of several kinds
+    kinds = (
+        pa.ArrowException,
+        KeyError,
+        OverflowError,
+    )  # of pandas' columns with values of several kinds
     with telling(kinds, "rows: the table can't be read"):
         for batch in pa.RecordBatchReader.from_stream(rows):
-            batch = batch.select([name for name in batch.schema.names if not name.startswith(INDEX)])
+            batch = batch.select(
+                [name for name in batch.schema.names if not name.startswith(INDEX)]
+            )
             for start in range(0, len(batch), ROWS_AT_ONCE):
                 yield from batch.slice(start, ROWS_AT_ONCE).to_pylist()
 
@@ -227,8 +268,12 @@ def _from_python(rows: Iterable[Any], row_type: type[R]) -> Records:
             yield number, item
             continue
         values = (item,) if isinstance(item, str) else item
-        fields = ("sentence",) if isinstance(item, str) else getattr(item, "_fields", row_type._fields)
+        fields = (
+            ("sentence",) if isinstance(item, str) else getattr(item, "_fields", row_type._fields)
+        )
         if not isinstance(values, tuple) or len(values) != len(fields):
             row = f"{row_type.__name__}({', '.join(fields)})"
-            raise InputError(f"<rows>:{number}: a string, a dict or {row} is needed, not {item!r:.100}")
+            raise InputError(
+                f"<rows>:{number}: a string, a dict or {row} is needed, not {item!r:.100}"
+            )
         yield number, dict(zip(fields, values, strict=True))

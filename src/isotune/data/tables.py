@@ -25,17 +25,22 @@ logger = logging.getLogger(__name__)
 
 JSON = pa.large_string()  # the type of JSON text; no other column has it
 ROWS = 16_384  # of which a column's values have one type at first
-AROUND = 10  # objects and lists around a value in an answer; pydantic writes 254, one inside the other
+AROUND = (
+    10  # objects and lists around a value in an answer; pydantic writes 254, one inside the other
+)
 # Stands for int64, until all records are read, if a number is beyond `EXACT` and so may be no float64.
 LARGE, EXACT = pa.uint64(), 2**53
 # How cells are written that are numbers or booleans: 007 is a code.
 NUMBER = r"^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?([0-9]{1,2}|[12][0-9]{2}|30[0-7]))?$"
 LONG = r"^[+-]?(\d{17}|9\d{15})|\d[\d.]{17}\d"  # more digits than float64 keeps
 BOOLEAN = "^(?i:true|false)$"
-REFUSALS = (ValueError, TypeError, OverflowError, pa.ArrowException)  # of values, by pyarrow and pydantic
-LIMITS = (
-    "a whole number has at most 64 bits, a text no half of a surrogate pair, and lists and objects are at most 240 deep"
-)
+REFUSALS = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    pa.ArrowException,
+)  # of values, by pyarrow and pydantic
+LIMITS = "a whole number has at most 64 bits, a text no half of a surrogate pair, and lists and objects are at most 240 deep"
 ADVICE = "give it values of one kind, such as text, or another name"
 _WORDS: dict[type | pa.DataType, str] = {
     **dict.fromkeys((bool, pa.bool_()), "true or false"),
@@ -47,7 +52,9 @@ _WORDS: dict[type | pa.DataType, str] = {
 
 
 @contextmanager
-def typed(records: Iterable[tuple[str, Record]], known: pa.Schema) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
+def typed(
+    records: Iterable[tuple[str, Record]], known: pa.Schema
+) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """Reads records; gives the schema of their columns and of those in `known`, and the records as tables of it.
 
     All records are read first, so that nothing is written of records that are refused. Until then they lie in a
@@ -82,7 +89,9 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for name, type_ in zip(schema.names, schema.types, strict=True):
         array = nothing if type_ == pa.null() else known.get(name, nothing)
         if type_ == JSON and pa.types.is_list(array.type):
-            array = pa.array([None if value is None else _json(value) for value in array.to_pylist()], JSON)
+            array = pa.array(
+                [None if value is None else _json(value) for value in array.to_pylist()], JSON
+            )
         elif array.type == pa.string() != type_:
             array = _filled(array)
         arrays.append(array.cast(type_))
@@ -126,20 +135,30 @@ class _Column:
             joined = self._joined(array, cells)
         except REFUSALS as error:
             k, reason = place(refused), str(error) if type(error) is ValueError else LIMITS
-            raise InputError(f"{places[k]}: column {self.name!r}: {values[k]!r:.60} can't be kept: {reason}") from None
+            raise InputError(
+                f"{places[k]}: column {self.name!r}: {values[k]!r:.60} can't be kept: {reason}"
+            ) from None
         if has_nan:
             k = place(lambda some: _array(some)[1])
-            logger.warning("%s: column %r: NaN is kept as null, which is no value", places[k], self.name)
+            logger.warning(
+                "%s: column %r: NaN is kept as null, which is no value", places[k], self.name
+            )
         self.type, self.cells = joined, self.cells and (cells or array.type == pa.null())
         return array
 
     def _joined(self, array: pa.Array, cells: bool) -> pa.DataType:
         type_ = _type(array, cells and self.fixed != pa.string())
         joined = _join(self.type, type_)
-        if joined is None and (self.cells or self.type == pa.string()) and (cells or type_ == pa.string()):
+        if (
+            joined is None
+            and (self.cells or self.type == pa.string())
+            and (cells or type_ == pa.string())
+        ):
             joined = pa.string()
         if joined is None or self.fixed not in (pa.null(), _final(joined)):
-            raise ValueError(f"the column has {words(self.type)} and this is {words(type_)}; {ADVICE}")
+            raise ValueError(
+                f"the column has {words(self.type)} and this is {words(type_)}; {ADVICE}"
+            )
         return joined
 
 
@@ -147,13 +166,21 @@ def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
     """Values as an array of one type, which holds each as it is but for NaN; and whether there is NaN."""
     kinds = _kinds(values)
     if kinds == {list}:
-        elements = [element for value in values if value is not None for element in cast(list[object], value)]
+        elements = [
+            element
+            for value in values
+            if value is not None
+            for element in cast(list[object], value)
+        ]
         if (inside := _kinds(elements)) <= {int, float} or inside in ({bool}, {str}):
             inner, has_nan = _array(elements)
             return pa.array(values, pa.list_(inner.type), from_pandas=has_nan), has_nan
     if kinds and kinds <= {list, dict}:
         written = [None if value is None else _json(value) for value in values]
-        texts = [text if value is None else _json(value, "null") for text, value in zip(written, values, strict=True)]
+        texts = [
+            text if value is None else _json(value, "null")
+            for text, value in zip(written, values, strict=True)
+        ]
         return pa.array(texts, JSON), texts != written
     if kinds <= {int, float} and float in kinds:
         array = pa.array(values, pa.float64(), from_pandas=True)
@@ -161,14 +188,21 @@ def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
     if len(kinds) > 1:
         raise ValueError(f"the column has {' and '.join(sorted(map(words, kinds)))}; {ADVICE}")
     array = pa.array(values)
-    if not kinds <= {bool, int, str} and (isinstance(array.type, pa.BaseExtensionType) or array.to_pylist() != values):
-        raise ValueError("no type of a column holds it whole; write it as text")  # such as nanoseconds
+    if not kinds <= {bool, int, str} and (
+        isinstance(array.type, pa.BaseExtensionType) or array.to_pylist() != values
+    ):
+        raise ValueError(
+            "no type of a column holds it whole; write it as text"
+        )  # such as nanoseconds
     return array, False
 
 
 def _kinds(values: Sequence[object]) -> set[type]:
     bases = (bool, int, float, str, dict, list, tuple)
-    kinds = {next((base for base in bases if issubclass(type_, base)), type_) for type_ in set(map(type, values))}
+    kinds = {
+        next((base for base in bases if issubclass(type_, base)), type_)
+        for type_ in set(map(type, values))
+    }
     return {list if kind is tuple else kind for kind in kinds - {type(None)}}
 
 
@@ -199,7 +233,10 @@ def _type(array: pa.Array, cells: bool) -> pa.DataType:
                     array = array.cast(type_)
                     break
     whole = array.flatten() if pa.types.is_list(array.type) else array
-    if whole.type == pa.int64() and max(map(abs, filter(None, pc.min_max(whole).as_py().values())), default=0) > EXACT:
+    if (
+        whole.type == pa.int64()
+        and max(map(abs, filter(None, pc.min_max(whole).as_py().values())), default=0) > EXACT
+    ):
         return pa.list_(LARGE) if pa.types.is_list(array.type) else LARGE
     return array.type
 
@@ -214,10 +251,18 @@ def _join(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if pa.types.is_decimal(one) and pa.types.is_decimal(other):
         schemas = [pa.schema([("", type_)]) for type_ in (one, other)]
         return pa.unify_schemas(schemas, promote_options="permissive").types[0]
-    if pa.types.is_list(one) and pa.types.is_list(other) and (inner := _join(one.value_type, other.value_type)):
+    if (
+        pa.types.is_list(one)
+        and pa.types.is_list(other)
+        and (inner := _join(one.value_type, other.value_type))
+    ):
         return pa.list_(inner)
     return JSON if all(pa.types.is_list(type_) or type_ == JSON for type_ in (one, other)) else None
 
 
 def _final(type_: pa.DataType) -> pa.DataType:
-    return {LARGE: pa.int64(), pa.list_(LARGE): pa.list_(pa.int64()), pa.list_(pa.null()): JSON}.get(type_, type_)
+    return {
+        LARGE: pa.int64(),
+        pa.list_(LARGE): pa.list_(pa.int64()),
+        pa.list_(pa.null()): JSON,
+    }.get(type_, type_)

@@ -36,7 +36,9 @@ class Tokenized(NamedTuple):
 
     # for each text of a row, or for all of them joined: the ids of every row
     columns: Sequence[Sequence[Sequence[int]]]
-    firsts: Sequence[int] | None = None  # for each row, the tokens of the first text, if a sequence has two texts
+    firsts: Sequence[int] | None = (
+        None  # for each row, the tokens of the first text, if a sequence has two texts
+    )
 
 
 Tokenize = Callable[[Sequence[list[str]]], Tokenized]
@@ -62,7 +64,9 @@ class TokenStore:
     columns: int  # sequences in a row
     max_length: int  # the length in tokens to which texts were cut
     fingerprint: Fingerprint
-    targets: Tensor | None  # [rows] int64 numbers of classes, or float32 scores; None if rows have none
+    targets: (
+        Tensor | None
+    )  # [rows] int64 numbers of classes, or float32 scores; None if rows have none
     _ids: _Flat  # [rows * columns] sequences
     _firsts: NDArray[np.int32] | None  # [rows]
     _texts: _Flat | None  # [rows * text fields] sequences of UTF-8
@@ -97,10 +101,15 @@ class TokenStore:
             ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)
             for chunk in blocks(rows, CHUNK_ROWS, lambda row: row):
                 for row in chunk:
-                    digests = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in row[:width]]
+                    digests = [
+                        hashlib.blake2b(str(text).encode(), digest_size=8).digest()
+                        for text in row[:width]
+                    ]
                     sha256.update(b"".join(digests))
                     # A method may put a text twice in a row; that is no repeat.
-                    of_texts.extend(int.from_bytes(digest, "little") for digest in dict.fromkeys(digests))
+                    of_texts.extend(
+                        int.from_bytes(digest, "little") for digest in dict.fromkeys(digests)
+                    )
                     if has_targets:
                         sha256.update(str(row[width]).encode())
                         targets.append(_target(row, numbers, len(targets) + 1))
@@ -109,7 +118,11 @@ class TokenStore:
                 columns = len(tokenized.columns)
                 firsts.extend(tokenized.firsts or ())
                 # The texts of the first row, then those of the second.
-                ids.write(array("i", text).tobytes() for row in zip(*tokenized.columns, strict=True) for text in row)
+                ids.write(
+                    array("i", text).tobytes()
+                    for row in zip(*tokenized.columns, strict=True)
+                    for text in row
+                )
                 if keep_text:
                     kept.write(text.encode() for row in zip(*texts, strict=True) for text in row)
             stored = ids.mapped()
@@ -132,7 +145,9 @@ class TokenStore:
 
     def pack(self, rows: NDArray[np.int64]) -> tuple[Packed, ...]:
         """One packed batch for each column of the rows with these numbers [N], in their order."""
-        return tuple(self.pack_sequences(rows * self.columns + column) for column in range(self.columns))
+        return tuple(
+            self.pack_sequences(rows * self.columns + column) for column in range(self.columns)
+        )
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -146,13 +161,18 @@ class TokenStore:
             return False
         rows = self._ids.values.reshape(len(self), -1)
         at_once = max(1, CHUNK_IDS // rows.shape[1])
-        return all((rows[start : start + at_once] == rows[0]).all() for start in range(0, len(rows), at_once))
+        return all(
+            (rows[start : start + at_once] == rows[0]).all()
+            for start in range(0, len(rows), at_once)
+        )
 
     def token_counts(self) -> NDArray[np.int64]:
         """[highest id + 1] how often each token id occurs in all sequences."""
         counts = np.zeros(int(self._ids.values.max()) + 1, np.int64)
         for start in range(0, len(self._ids.values), CHUNK_IDS):
-            counts += np.bincount(self._ids.values[start : start + CHUNK_IDS], minlength=len(counts))
+            counts += np.bincount(
+                self._ids.values[start : start + CHUNK_IDS], minlength=len(counts)
+            )
         return counts
 
     def sentences(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
@@ -162,7 +182,10 @@ class TokenStore:
         content, offsets = self._texts
         width = (len(offsets) - 1) // len(self)
         places = [rows * width + field for field in range(width)]
-        return tuple([content[offsets[i] : offsets[i + 1]].tobytes().decode() for i in column] for column in places)
+        return tuple(
+            [content[offsets[i] : offsets[i + 1]].tobytes().decode() for i in column]
+            for column in places
+        )
 
     def pack_sequences(self, sequences: NDArray[np.int64]) -> Packed:
         """One packed batch of the sequences with these numbers [N], counted over all rows and columns."""
@@ -170,10 +193,14 @@ class TokenStore:
         lengths = self._ids.offsets[sequences + 1] - starts  # [N]
         offsets = np.cumsum(lengths) - lengths  # [N]
         positions = np.arange(lengths.sum()) - np.repeat(offsets, lengths)  # [T]
-        ids = torch.from_numpy(self._ids.values[np.repeat(starts, lengths) + positions].astype(np.int64))  # [T]
+        ids = torch.from_numpy(
+            self._ids.values[np.repeat(starts, lengths) + positions].astype(np.int64)
+        )  # [T]
         types = None
         if self._firsts is not None:
-            types = torch.from_numpy((positions >= np.repeat(self._firsts[sequences], lengths)).astype(np.int64))
+            types = torch.from_numpy(
+                (positions >= np.repeat(self._firsts[sequences], lengths)).astype(np.int64)
+            )
         return shortest_first(ids, torch.from_numpy(lengths), types)
 
 
@@ -192,7 +219,9 @@ class _Flat(NamedTuple):
     """Sequences one after another in a memory-mapped file."""
 
     values: NDArray[Any]  # [T], of all sequences
-    offsets: NDArray[np.int64]  # [sequences + 1], each sequence's first place, and the end of the last
+    offsets: NDArray[
+        np.int64
+    ]  # [sequences + 1], each sequence's first place, and the end of the last
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -206,12 +235,16 @@ class _FlatWriter:
         self._lengths = array("i")
 
     def write(self, sequences: Iterable[bytes]) -> None:
-        self._lengths.extend(self._file.write(content) // self._dtype.itemsize for content in sequences)
+        self._lengths.extend(
+            self._file.write(content) // self._dtype.itemsize for content in sequences
+        )
 
     def mapped(self) -> _Flat:
         self._file.flush()
         offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
-        return _Flat(np.memmap(self._file, self._dtype, mode="r", shape=(int(offsets[-1]),)), offsets)
+        return _Flat(
+            np.memmap(self._file, self._dtype, mode="r", shape=(int(offsets[-1]),)), offsets
+        )
 
 
 class BatchOrder:
@@ -225,7 +258,9 @@ class BatchOrder:
         self.batch_size = batch_size
         # A single row has nothing to be compared with, so it makes no batch.
         self.steps_per_epoch = -(-(rows - 1) // batch_size) if whole_epochs else rows // batch_size
-        self._rows_of_epoch = lru_cache(1)(lambda epoch: np.random.default_rng([seed, epoch]).permutation(rows))
+        self._rows_of_epoch = lru_cache(1)(
+            lambda epoch: np.random.default_rng([seed, epoch]).permutation(rows)
+        )
 
     def __getitem__(self, step: int) -> np.ndarray:
         """[batch_size] row numbers of a step, or fewer; it is counted from 0 over all epochs."""

@@ -22,7 +22,10 @@ TEXTS = (
     "x = [i**2 for i in range(10)]  # squares",
     "👍 see https://example.com/a?b=1&c=%20\u200b #ok",
 )
-FINE, COARSE = 1e-3, 0.1  # tolerances of float32 and of other types, as shares of the length of a vector
+FINE, COARSE = (
+    1e-3,
+    0.1,
+)  # tolerances of float32 and of other types, as shares of the length of a vector
 
 
 @cache  # for some milliseconds at each load of an encoder
@@ -45,13 +48,24 @@ class Anchors(BaseModel):
     def changed(self, now: Self) -> str:
         """What the encoder gives `now` that it did not give then, in a line; empty if nothing differs."""
         pairs = zip(self.texts, self.ids, now.ids, strict=True)
-        problem = next((f"its tokenizer makes other tokens of {text!r}" for text, old, new in pairs if old != new), "")
+        problem = next(
+            (
+                f"its tokenizer makes other tokens of {text!r}"
+                for text, old, new in pairs
+                if old != new
+            ),
+            "",
+        )
         if self.vectors and now.vectors and not problem:
             before, after = np.array(self.vectors), np.array(now.vectors)
             most = FINE if self.dtype == now.dtype == "float32" else COARSE
             if before.shape != after.shape:
                 problem = f"its vectors have {after.shape[1]} features, not {before.shape[1]}"
-            elif (off := (np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)).max()) > most:
+            elif (
+                off := (
+                    np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)
+                ).max()
+            ) > most:
                 problem = f"its vectors are off by {off:.1g} of their length, where up to {most:g} is right"
         saved = ", ".join(f"{name} {release}" for name, release in self.versions.items())
         return f"{problem}; it was saved with {saved}" if problem else ""

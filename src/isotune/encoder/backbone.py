@@ -39,7 +39,17 @@ _warn_once = cache(logger.warning)
 
 # Model types of transformers that run packed, and those that run padded.
 PACKED_TYPES = (
-    *("albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "modernbert", "mpnet"),
+    *(
+        "albert",
+        "bert",
+        "camembert",
+        "data2vec-text",
+        "distilbert",
+        "electra",
+        "ernie",
+        "modernbert",
+        "mpnet",
+    ),
     *("roberta", "xlm-roberta", "xlm-roberta-xl"),
 )
 PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
@@ -76,9 +86,14 @@ class Backbone(nn.Module):
         replace_dropout(model)
         self.model = model  # without a task head
         self._attention_dropout: float | None = None  # see `dropout`
-        self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
+        self.padded = (
+            model_type in PADDED_TYPES
+        )  # inside the model; the results are packed all the same
         if self.padded:
-            _warn_once("Models of type %s can't run on packed sentences; they run padded, which is slower.", model_type)
+            _warn_once(
+                "Models of type %s can't run on packed sentences; they run padded, which is slower.",
+                model_type,
+            )
         elif isinstance(model, MPNetModel):
             take_packed(model)
         else:
@@ -89,20 +104,27 @@ class Backbone(nn.Module):
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
         self.dimension: int = model.config.hidden_size  # features of a hidden state
-        self.layers: int = model.config.num_hidden_layers  # hidden states have numbers from 0 (the embeddings) to this
+        self.layers: int = (
+            model.config.num_hidden_layers
+        )  # hidden states have numbers from 0 (the embeddings) to this
         limit: int | None = getattr(model.config, "max_position_embeddings", None)
         # Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited.
         self.max_tokens = None if limit is None else limit - self.first_position
 
     def pad(self) -> None:
         """Has the model run on padded batches from now on, by transformers' own attention."""
-        if not self.padded and not isinstance(self.model, MPNetModel):  # which pads where no batch is packed
+        if not self.padded and not isinstance(
+            self.model, MPNetModel
+        ):  # which pads where no batch is packed
             self.model.set_attn_implementation("eager")
         self.padded = True
 
     def no_noise(self, tokens: int) -> Tensor:
         """Zeros [tokens, e] that may be added to the output of the embedding layer."""
-        words, embeddings = self.model.get_input_embeddings(), self.model.get_submodule("embeddings")
+        words, embeddings = (
+            self.model.get_input_embeddings(),
+            self.model.get_submodule("embeddings"),
+        )
         last = getattr(embeddings, "embed_proj", None)  # DeBERTa may have one
         assert isinstance(words, nn.Embedding)
         return words.weight.new_zeros(tokens, last.out_features if last else words.embedding_dim)
@@ -115,7 +137,10 @@ class Backbone(nn.Module):
 
     @fast_float32()
     def forward(
-        self, tokens: Packed, augmentation: Augmentation | None = None, layers: Collection[int] | None = None
+        self,
+        tokens: Packed,
+        augmentation: Augmentation | None = None,
+        layers: Collection[int] | None = None,
     ) -> dict[int, Tensor]:
         """Computes hidden states of packed sentences: {number of the layer: [T, d]}.
 
@@ -128,9 +153,13 @@ class Backbone(nn.Module):
         """
         augmentation = augmentation or Augmentation()
         if self.training and tokens.seeds is None:
-            tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
+            tokens = replace(
+                tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device)
+            )
         rate = self._attention_dropout if self.training else None
-        passed: dict[str, object] = {} if self.padded else {"packed": tokens, "attention_dropout": rate}
+        passed: dict[str, object] = (
+            {} if self.padded else {"packed": tokens, "attention_dropout": rate}
+        )
         inputs = {"attention_mask": tokens.mask.long()} if self.padded else passed.copy()
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
@@ -138,7 +167,9 @@ class Backbone(nn.Module):
             inputs["token_type_ids"] = self._to_model(tokens, tokens.types)
 
         def augment(embeddings: Tensor) -> Tensor:
-            return self._to_model(tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens))
+            return self._to_model(
+                tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens)
+            )
 
         changes = None if augmentation == Augmentation() else augment
         with self._drawing(tokens), using(PASSED, passed):
@@ -163,7 +194,10 @@ class Backbone(nn.Module):
         return positions + self.first_position
 
     def run_model(
-        self, inputs: Mapping[str, object], layers: Collection[int], augment: Callable[[Tensor], Tensor] | None = None
+        self,
+        inputs: Mapping[str, object],
+        layers: Collection[int],
+        augment: Callable[[Tensor], Tensor] | None = None,
     ) -> dict[int, Tensor]:
         """Calls the model with its own arguments, up to the highest of these layers: {layer: hidden state}."""
         recording = _Recording(layers, augment)
@@ -172,7 +206,9 @@ class Backbone(nn.Module):
         return recording.states
 
     def _drawing(self, tokens: Packed) -> AbstractContextManager[None]:
-        if not self.training or tokens.seeds is None or not tokens.ids.is_cpu:  # dropout is torch's elsewhere
+        if (
+            not self.training or tokens.seeds is None or not tokens.ids.is_cpu
+        ):  # dropout is torch's elsewhere
             return nullcontext()
         seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
         return using(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
@@ -183,7 +219,9 @@ class Backbone(nn.Module):
 
         `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
         """
-        before: list[tuple[nn.Module, str, float | None]] = [(self, "_attention_dropout", self._attention_dropout)]
+        before: list[tuple[nn.Module, str, float | None]] = [
+            (self, "_attention_dropout", self._attention_dropout)
+        ]
         self._attention_dropout = of_attention
         for module in [] if rate is None else self.model.modules():
             # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
@@ -201,9 +239,18 @@ class Backbone(nn.Module):
         """Whether training with this precision and these rates of dropout uses flash attention (`kernels/gpu.py`)."""
         config = self.model.config
         rates = (of_attention, of_model, getattr(config, "attention_probs_dropout_prob", None))
-        rate = next((rate for rate in (*rates, getattr(config, "attention_dropout", None)) if rate is not None), 0.0)
+        rate = next(
+            (
+                rate
+                for rate in (*rates, getattr(config, "attention_dropout", None))
+                if rate is not None
+            ),
+            0.0,
+        )
         features = config.hidden_size // config.num_attention_heads
-        query = torch.empty(0, 1, features, dtype=getattr(torch, precision), device=self.model.device)
+        query = torch.empty(
+            0, 1, features, dtype=getattr(torch, precision), device=self.model.device
+        )
         return not self.padded and config.model_type != "mpnet" and can_flash(query, rate)
 
     def check_attention_dropout(self, rate: float | None) -> None:
@@ -220,14 +267,22 @@ def refuse_other_models(config: Mapping[str, Any]) -> None:
     model_type = config.get("model_type")
     if model_type not in PACKED_TYPES + PADDED_TYPES:
         architectures = config.get("architectures") or ["no architecture"]
-        raise InputError(f"{unknown('model type', str(model_type), PACKED_TYPES + PADDED_TYPES)} ({architectures[0]})")
+        raise InputError(
+            f"{unknown('model type', str(model_type), PACKED_TYPES + PADDED_TYPES)} ({architectures[0]})"
+        )
     if config.get("is_decoder") or config.get("add_cross_attention"):
-        raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
+        raise InputError(
+            "the model is set up as a decoder (is_decoder), whose tokens don't see what follows them"
+        )
     if (positions := config.get("position_embedding_type")) not in (None, "absolute"):
-        raise InputError(f"position_embedding_type {positions!r}: transformers gives such models absolute positions")
+        raise InputError(
+            f"position_embedding_type {positions!r}: transformers gives such models absolute positions"
+        )
 
 
-def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
+def _augment_embeddings(
+    module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor
+) -> Tensor:
     recording = _recording.get(None)
     return recording.augment(embeddings) if recording and recording.augment else embeddings
 

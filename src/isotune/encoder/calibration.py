@@ -42,7 +42,9 @@ class Calibration(BaseModel):
         cosine = self.threshold + math.log(probability / (1 - probability)) / self.slope
         if cosine > 1:
             most = self.probability(1.0)
-            raise InputError(f"probability {probability:g}: this encoder's curve gives {most:.4f} at most; give less")
+            raise InputError(
+                f"probability {probability:g}: this encoder's curve gives {most:.4f} at most; give less"
+            )
         return cosine
 
     def save(self, folder: str | Path) -> None:
@@ -52,11 +54,17 @@ class Calibration(BaseModel):
         if not sums.exists():
             write_text(folder / CALIBRATION, text)
             return
-        others = [line for line in sums.read_text("utf-8").splitlines(True) if not line.endswith(f"  {CALIBRATION}\n")]
+        others = [
+            line
+            for line in sums.read_text("utf-8").splitlines(True)
+            if not line.endswith(f"  {CALIBRATION}\n")
+        ]
         write_text(sums, "".join(others))  # first: a killed process leaves no wrong checksum
         write_text(folder / CALIBRATION, text)
         listed = ""
-        while (written := checksums(folder, [CALIBRATION])) != listed:  # maybe by another process, meanwhile
+        while (
+            written := checksums(folder, [CALIBRATION])
+        ) != listed:  # maybe by another process, meanwhile
             write_text(sums, "".join([*others, listed := written]))
 
 

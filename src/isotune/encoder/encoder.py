@@ -19,7 +19,13 @@ from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import CALIBRATION, Calibration
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.modules import read_modules, write_modules
-from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
+from isotune.encoder.format.pretrained import (
+    check_files,
+    load_model,
+    load_tokenizer,
+    local_folder,
+    take_pooler,
+)
 from isotune.encoder.format.prompt import MASK, SENTENCE, take_suffix
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
@@ -46,9 +52,15 @@ INSTEAD = {  # of the arguments that sentence-transformers' `encode` has
     "normalize_embeddings": "use normalize",
     "prompt_name": "use encode_query or encode_document",
     "show_progress_bar": "use show_progress",
-    **{name: f"use isotune.Encoder.load(model, {name}=...)" for name in ("device", "precision", "prompt")},
+    **{
+        name: f"use isotune.Encoder.load(model, {name}=...)"
+        for name in ("device", "precision", "prompt")
+    },
 }
-NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}  # where one prompt is that of all texts
+NO_PROMPTS: dict[str, Any] = {
+    "prompts": {},
+    "default_prompt_name": None,
+}  # where one prompt is that of all texts
 
 
 class Encoder(SentenceModel):
@@ -92,7 +104,9 @@ class Encoder(SentenceModel):
                 not supported, or it has no pooler and `pooling` wants one; or this machine has no such device.
         """
         if not isinstance(model, str | Path):
-            raise InputError(f"model {model!r:.60}: a folder or a name is needed, not a {type(model).__name__}")
+            raise InputError(
+                f"model {model!r:.60}: a folder or a name is needed, not a {type(model).__name__}"
+            )
         try:
             EncoderOptions(pooling=pooling, layers=layers, prompt=prompt)
             torch.empty(0, device=device)
@@ -105,7 +119,9 @@ class Encoder(SentenceModel):
         if device is None:
             device = default_device()
         if precision == "auto" and (precision := resolved(precision, torch.device(device).type)):
-            logger.warning("%s is computed in bfloat16; precision float32 is exact, and slower", model)
+            logger.warning(
+                "%s is computed in bfloat16; precision float32 is exact, and slower", model
+            )
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
             logger.warning(warning)
         folder = local_folder(model)
@@ -113,20 +129,32 @@ class Encoder(SentenceModel):
         verified = verify_checksums(folder)
         with drawing():  # a new layer draws random weights before it gets those of the folder
             saved = read_modules(folder)
-            backbone = Backbone(load_model(saved.transformer, precision and getattr(torch, precision), verified))
+            backbone = Backbone(
+                load_model(saved.transformer, precision and getattr(torch, precision), verified)
+            )
             pooler = [take_pooler(backbone.model)] if pooling == "pooler" else []
         if pooler:
             pooling, layers = "cls", layers or (-1,)
         tokenizer = load_tokenizer(saved.transformer)
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
-            raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
+            raise InputError(
+                f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}"
+            )
         suffix = take_suffix(tokenizer)
-        before = saved.prompt.replace(tokenizer.mask_token or MASK, MASK)  # which lowercasing leaves as it is
+        before = saved.prompt.replace(
+            tokenizer.mask_token or MASK, MASK
+        )  # which lowercasing leaves as it is
         saved_prompt = f"{before}{SENTENCE}{suffix}" if suffix else before
         said = saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED
         limits = [limit for limit in said if limit is not None]
-        if strange := [limit for limit in limits if not isinstance(limit, int | float) or limit < 1 or limit % 1]:
-            raise InputError(f"model {model}: its maximum length is {strange[0]!r}; it has to be a number of tokens")
+        if strange := [
+            limit
+            for limit in limits
+            if not isinstance(limit, int | float) or limit < 1 or limit % 1
+        ]:
+            raise InputError(
+                f"model {model}: its maximum length is {strange[0]!r}; it has to be a number of tokens"
+            )
         max_length = int(min(limits))
         encoder = cls(
             backbone,
@@ -140,7 +168,9 @@ class Encoder(SentenceModel):
         )
         if pooling is None and saved.token_weights is not None:
             if (count := len(saved.token_weights)) < len(tokenizer):
-                raise InputError(f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}")
+                raise InputError(
+                    f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}"
+                )
             encoder.token_weights = torch.ones(known)
             encoder.token_weights[:count] = saved.token_weights[:known]
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
@@ -201,7 +231,12 @@ class Encoder(SentenceModel):
         return encode_stream(self, sentences, normalize, advance)
 
     def encode(
-        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False, **others: object
+        self,
+        sentences: str | Iterable[str],
+        *,
+        normalize: bool = False,
+        show_progress: bool = False,
+        **others: object,
     ) -> NDArray[np.float32]:
         """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
 
@@ -209,7 +244,9 @@ class Encoder(SentenceModel):
         terminal. For another argument of sentence-transformers, an InputError says what to use instead.
         """
         for name in others:
-            raise InputError(f"encode takes no {name}: {INSTEAD.get(name, 'it takes normalize and show_progress')}")
+            raise InputError(
+                f"encode takes no {name}: {INSTEAD.get(name, 'it takes normalize and show_progress')}"
+            )
         if isinstance(sentences, str):
             return self.encode([sentences], normalize=normalize)[0]
         sentences = list(several(sentences))
@@ -225,14 +262,19 @@ class Encoder(SentenceModel):
         """What `encode` returns, with the folder's prompt for queries if it has one."""
         return self.prompted("query").encode(sentences, **options)
 
-    def encode_document(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+    def encode_document(
+        self, sentences: str | Iterable[str], **options: Any
+    ) -> NDArray[np.float32]:
         """What `encode` returns, with the folder's prompt for documents if it has one."""
         return self.prompted("document").encode(sentences, **options)
 
     @staticmethod
     def similarity(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
         """The cosines [N, M] of vectors [N, d] and [M, d]."""
-        one, other = (normalize(torch.from_numpy(np.atleast_2d(vectors)), dim=-1) for vectors in (first, second))
+        one, other = (
+            normalize(torch.from_numpy(np.atleast_2d(vectors)), dim=-1)
+            for vectors in (first, second)
+        )
         return (one @ other.T).numpy()
 
     def save(self, path: str | Path) -> None:
@@ -248,8 +290,12 @@ class Encoder(SentenceModel):
             write_modules(self, folder)
             if calibration := self.calibration:
                 calibration.save(folder)
-            (folder / ANCHORS).write_text(self._give(TEXTS, vectors=True).model_dump_json() + "\n", "utf-8")
-            names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+            (folder / ANCHORS).write_text(
+                self._give(TEXTS, vectors=True).model_dump_json() + "\n", "utf-8"
+            )
+            names = sorted(
+                file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
+            )
             (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")
 
 

@@ -24,7 +24,10 @@ def fingerprint(encoder: SentenceModel) -> str:
         {
             "model": backbone.model.config.model_type,
             "weights": _weights(encoder),
-            "pooling": [encoder.pooling.mode, sorted(encoder.pooling.resolve(backbone.layers).items())],
+            "pooling": [
+                encoder.pooling.mode,
+                sorted(encoder.pooling.resolve(backbone.layers).items()),
+            ],
             "heads": [[head.type_name, head.config()] for head in encoder.heads],
             "tokenizer": _tokenizer(encoder.tokenizer),
             "max_length": encoder.max_length,
@@ -58,7 +61,9 @@ def _weights(encoder: SentenceModel) -> dict[str, str]:
     weights = encoder.token_weights if encoder.pooling.mode == "mean" else None  # as they are saved
     digests = {} if weights is None else {"token_weights": digest(weights)}
     for part, module in (("backbone", encoder.backbone), ("heads", encoder.heads)):
-        digests |= {f"{part}.{name}": digest(tensor) for name, tensor in module.state_dict().items()}
+        digests |= {
+            f"{part}.{name}": digest(tensor) for name, tensor in module.state_dict().items()
+        }
     return digests
 
 

@@ -19,7 +19,10 @@ LAYERS = {
     "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
     "electra": ("generator_predictions", "generator_lm_head"),
     "modernbert": ("head", "decoder"),
-    **dict.fromkeys(("camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"), ("lm_head",)),
+    **dict.fromkeys(
+        ("camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"),
+        ("lm_head",),
+    ),
 }
 
 
@@ -37,7 +40,9 @@ class LanguageHead(nn.Module):
         setattr(whole, whole.base_model_prefix, model)
         whole.config = model.config
         whole.tie_weights()
-        self._whole: tuple[PreTrainedModel] = (whole,)  # where torch doesn't look: the encoder's model is in there
+        self._whole: tuple[PreTrainedModel] = (
+            whole,
+        )  # where torch doesn't look: the encoder's model is in there
         shared = {id(parameter) for parameter in model.parameters()}
         self.weights = nn.ParameterList(p for p in whole.parameters() if id(p) not in shared)
 

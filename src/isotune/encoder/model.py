@@ -29,7 +29,9 @@ logger = logging.getLogger(__name__)
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
 # The names of prompts for queries and documents in sentence-transformers' folders, in order of preference.
 ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-MUCH_UNKNOWN = 0.2  # share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns
+MUCH_UNKNOWN = (
+    0.2  # share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns
+)
 
 
 class SentenceModel(nn.Module):
@@ -98,7 +100,9 @@ class SentenceModel(nn.Module):
     def roles(self) -> dict[str, str]:
         """The prompt of a query and of a document, by `ROLES`; empty if the folder has none for either."""
         prompts = self.settings.get("prompts") or {}
-        texts = {role: next(filter(None, map(prompts.get, names)), "") for role, names in ROLES.items()}
+        texts = {
+            role: next(filter(None, map(prompts.get, names)), "") for role, names in ROLES.items()
+        }
         return texts if any(texts.values()) else {}
 
     def prompted(self, role: str) -> Self:
@@ -129,7 +133,10 @@ class SentenceModel(nn.Module):
         return BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
 
     def forward(
-        self, tokens: Packed, augmentation: Augmentation | None = None, pooling: Pooling | None = None
+        self,
+        tokens: Packed,
+        augmentation: Augmentation | None = None,
+        pooling: Pooling | None = None,
     ) -> Tensor:
         """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
 
@@ -165,7 +172,9 @@ class SentenceModel(nn.Module):
         before, of_prompt, encode = self.prompts.prepared(
             self.prompt if prompt is None else prompt, max_length or self.max_length
         )
-        ids: list[list[int]] = [encoded.ids for encoded in encode([before + sentence for sentence in sentences])]
+        ids: list[list[int]] = [
+            encoded.ids for encoded in encode([before + sentence for sentence in sentences])
+        ]
         for sentence, tokens in zip(sentences, ids, strict=True):
             if not tokens:
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
@@ -175,7 +184,9 @@ class SentenceModel(nn.Module):
             self.seen["unknown"] = unknown
             share, token = unknown / count, self.tokenizer.unk_token
             text = "of the text's tokens are not in the model's vocabulary, and become"
-            logger.warning("%.0f %% %s %s; choose a model for this language", 100 * share, text, token)
+            logger.warning(
+                "%.0f %% %s %s; choose a model for this language", 100 * share, text, token
+            )
         return ids
 
     def note_cut(self, cut: int, texts: int) -> None:
@@ -191,7 +202,9 @@ class SentenceModel(nn.Module):
         """The ids of each pair of texts, the longer cut first; and how many are of the first text (token type 0)."""
         _, _, encode = self.prompts.prepared("", max_length or self.max_length)
         encoded = encode(list(zip(first, second, strict=True)))
-        return [pair.ids for pair in encoded], [len(pair.ids) - sum(pair.type_ids) for pair in encoded]
+        return [pair.ids for pair in encoded], [
+            len(pair.ids) - sum(pair.type_ids) for pair in encoded
+        ]
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
         """Cuts sentences of these lengths into batches of about equally many tokens, shorter first, for all threads."""

@@ -35,7 +35,9 @@ class _SelfAttention(original.MPNetSelfAttention):
         if not passed:
             return super().forward(states, mask, bias, **others)  # type: ignore[no-untyped-call]
         heads = -1, self.attention_head_size
-        q, k, v = (layer(states).unflatten(-1, heads).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        q, k, v = (
+            layer(states).unflatten(-1, heads).transpose(1, 2) for layer in (self.q, self.k, self.v)
+        )
         rate = self.dropout.p if self.training else 0.0
         output, weights = packed_attention(self, q, k, v, None, bias=bias, dropout=rate, **passed)
         return self.o(output.flatten(-2)), weights

@@ -39,7 +39,9 @@ def pooling(name: str) -> Callable[[P], P]:
 class EncoderOptions(BaseModel):
     """How sentence vectors are made from the pretrained model. Unset options are taken from the model's folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
+    )
 
     pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
     """How the vectors of tokens become one vector. weightedmean lets later tokens weigh more; mask takes the vector of

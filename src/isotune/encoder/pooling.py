@@ -19,7 +19,9 @@ from isotune.encoder.wk_pooling import wk_pooling
 from isotune.errors import InputError
 
 WK = ("wk", "wk-released")  # the poolings that weigh layers by themselves
-LEAST_WEIGHT = 1e-9  # the smallest sum of weights that a mean divides by, as in sentence-transformers
+LEAST_WEIGHT = (
+    1e-9  # the smallest sum of weights that a mean divides by, as in sentence-transformers
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class Pooling:
     layers: tuple[int, ...] = (-1,)  # the hidden states to average, which those of `WK` weigh
     weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
     mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
-    mask_first: bool = False  # whether the prompt's mask token is before the sentence, which may have others
+    mask_first: bool = (
+        False  # whether the prompt's mask token is before the sentence, which may have others
+    )
     each: bool = False  # whether layers are pooled by themselves: several vectors a sentence, as self-guided views are
 
     def resolve(self, blocks: int) -> dict[int, float]:
@@ -43,15 +47,21 @@ class Pooling:
                 )
         numbers = [layer % (blocks + 1) for layer in self.layers]
         if len(set(numbers)) < len(numbers) or not numbers:
-            raise InputError(f"pooling layers {list(self.layers)}: name at least one layer, and each one once")
+            raise InputError(
+                f"pooling layers {list(self.layers)}: name at least one layer, and each one once"
+            )
         weights = self.weights or (1.0,) * len(numbers)
         if len(weights) != len(numbers) or sum(weights) == 0:
-            raise InputError(f"{len(weights)} layer weights for {len(numbers)} layers, with sum {sum(weights)}")
+            raise InputError(
+                f"{len(weights)} layer weights for {len(numbers)} layers, with sum {sum(weights)}"
+            )
         if self.mode in WK and (len(numbers) < 3 or self.weights):
             raise InputError(
                 f"pooling {self.mode} weighs three or more layers by itself; got layers {list(self.layers)}"
             )
-        return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
+        return {
+            number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)
+        }
 
     def on_last_layer(self) -> Self:
         """The same pooling of the last layer alone; ConSERT trains on it in every setting (section 4.1)."""
@@ -61,7 +71,9 @@ class Pooling:
         """The same pooling, with layers from 0 to `blocks`. Raises errors as `resolve`."""
         return replace(self, layers=tuple(self.resolve(blocks)))
 
-    def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None
+    ) -> Tensor:
         """Pools packed hidden states to [N, d] float32 (float64 for float64 states), in packed order.
 
         The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers. In mode "mean", a
@@ -70,7 +82,9 @@ class Pooling:
         """
         if self.each:
             poolings = [replace(self, layers=(layer,), each=False) for layer in self.layers]
-            return torch.stack([pooling(states, tokens, token_weights) for pooling in poolings], dim=1)
+            return torch.stack(
+                [pooling(states, tokens, token_weights) for pooling in poolings], dim=1
+            )
         shares = self.resolve(max(self.layers))
         return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self))
 
@@ -82,7 +96,9 @@ class HiddenStates:
     layers: Mapping[int, Tensor]  # [T, d] of each chosen layer, by its number; 0 is the embeddings
     shares: Mapping[int, float]  # of each chosen layer in the average; their sum is 1
     tokens: Packed  # the sentences
-    token_weights: Tensor | None  # [vocabulary] how much each token weighs in a mean; None for equal weights
+    token_weights: (
+        Tensor | None
+    )  # [vocabulary] how much each token weighs in a mean; None for equal weights
     pooling: Pooling
 
     @computed_once
@@ -131,14 +147,18 @@ def mask_tokens(hidden: HiddenStates) -> Tensor:
     """Pooling mask: the prompt's mask token, which is the first or the last of each sentence."""
     tokens, pooling = hidden.tokens, hidden.pooling
     after = len(tokens.ids)  # no place of a token
-    places = torch.arange(after, device=tokens.ids.device).where(tokens.ids == pooling.mask_id, after)  # [T]
+    places = torch.arange(after, device=tokens.ids.device).where(
+        tokens.ids == pooling.mask_id, after
+    )  # [T]
     if not pooling.mask_first:
         places = places.where(places < after, -1)
     which = "amin" if pooling.mask_first else "amax"
     of_prompt = places[tokens.offsets].scatter_reduce(0, tokens.segments, places, which)  # [N]
     found = (of_prompt >= 0) & (of_prompt < after)  # [N]
     if found.is_cpu and not found.all():  # on a GPU, nobody waits to ask: the vector is no number
-        raise InputError("pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}")
+        raise InputError(
+            "pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}"
+        )
     return hidden.average[of_prompt.clamp(0, after - 1)].where(found[:, None], torch.nan)
 
 
@@ -148,7 +168,9 @@ def wk(hidden: HiddenStates) -> Tensor:
     return wk_pooling(states, hidden.tokens, released=hidden.pooling.mode == "wk-released")
 
 
-def change_pooling(pooling: Pooling, mode: str | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
+def change_pooling(
+    pooling: Pooling, mode: str | None, layers: Sequence[int] | None, blocks: int
+) -> Pooling:
     """Replaces the mode and the layers of a pooling where they are given; `blocks` are the model's.
 
     Named layers are averaged with equal weights. A change to a pooling of `WK` alone takes its own choice of layers:
@@ -172,7 +194,9 @@ class TokenStates:
         """The same, with the number of the last layer."""
         return replace(self, layers=(blocks,))
 
-    def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None
+    ) -> Tensor:
         """Hidden states [T, d] -> [M, d]."""
         (layer,) = self.layers
         return states[layer][tokens.on_device(self.places)]

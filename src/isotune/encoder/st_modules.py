@@ -51,7 +51,9 @@ class RegisteredPooling(nn.Module):
         """Adds the sentence vector [N, d], made of the tokens' states, to the features."""
         mask = features["attention_mask"].bool()  # [N, longest]
         tokens = Packed(features["input_ids"][mask], mask.sum(1).cpu(), torch.arange(len(mask)))
-        states = {layer: features["all_layer_embeddings"][layer][mask] for layer in self.pooling.layers}  # [T, d] each
+        states = {
+            layer: features["all_layer_embeddings"][layer][mask] for layer in self.pooling.layers
+        }  # [T, d] each
         return {**features, "sentence_embedding": self.pooling(states, tokens)}
 
     def save(self, output_path: str, **_: object) -> None:

@@ -29,11 +29,15 @@ from isotune.kernels.threads import sharing, single_threads
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384
 
-Advance: TypeAlias = Callable[[int], object]  # is called with the number of sentences encoded since the last call
+Advance: TypeAlias = Callable[
+    [int], object
+]  # is called with the number of sentences encoded since the last call
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
-_modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()  # of encoders, for `sharing`
+_modes: WeakKeyDictionary[SentenceModel, list[bool]] = (
+    WeakKeyDictionary()
+)  # of encoders, for `sharing`
 
 
 @contextmanager
@@ -46,7 +50,11 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True)
-    columns = "encoding", BarColumn(), TextColumn("{task.completed:,} sentences, {task.fields[rate]:,.0f} a second")
+    columns = (
+        "encoding",
+        BarColumn(),
+        TextColumn("{task.completed:,} sentences, {task.fields[rate]:,.0f} a second"),
+    )
     start, done = time.perf_counter(), 0
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total, rate=0.0)
@@ -63,7 +71,11 @@ def several(sentences: Any) -> Iterable[str]:
     """The sentences themselves, if they can be several strings; raises InputError for what has other elements."""
     named = getattr(sentences, "columns", None) is not None or isinstance(sentences, Mapping)
     if named or isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
-        instead = "name the column or key that holds them: x['text']" if named else "give a list of strings"
+        instead = (
+            "name the column or key that holds them: x['text']"
+            if named
+            else "give a list of strings"
+        )
         raise InputError(f"sentences are a {type(sentences).__name__}; {instead}")
     return sentences
 
@@ -76,7 +88,9 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
             if not isinstance(sentence, str):
                 raise InputError(f"sentence {number} is {type(sentence).__name__}, not a string")
             if not is_unicode(sentence):
-                raise InputError(f"sentence {number} has half a surrogate pair, which is no character")
+                raise InputError(
+                    f"sentence {number} has half a surrogate pair, which is no character"
+                )
         yield part
         done += len(part)
 
@@ -91,7 +105,9 @@ def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> 
         )
 
 
-def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
+def encode_stream(
+    encoder: SentenceModel, sentences: Iterable[str], normalize: bool, advance: Advance | None
+) -> Parts:
     """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
     modes = _modes.setdefault(encoder, [])
     with sharing(modes, lambda: encoder.training, encoder.eval, encoder.train):
@@ -100,7 +116,10 @@ def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: b
         ids = encoder.tokenize(part) if part else []
         cut = texts = 0
         while part:
-            cut, texts = cut + sum(len(tokens) >= encoder.max_length for tokens in ids), texts + len(part)
+            cut, texts = (
+                cut + sum(len(tokens) >= encoder.max_length for tokens in ids),
+                texts + len(part),
+            )
             next_part = next(parts, [])
             workers = single_threads("encode")
             try:
@@ -128,14 +147,18 @@ def _encode(
 
     @torch.no_grad()
     def encode(batch: NDArray[np.int64]) -> Tensor:
-        vectors: Tensor = encoder(pack([ids[i] for i in batch]).to(encoder.device)).float()  # [n of the batch, d]
+        vectors: Tensor = encoder(
+            pack([ids[i] for i in batch]).to(encoder.device)
+        ).float()  # [n of the batch, d]
         return torch.nn.functional.normalize(vectors, dim=-1) if normalize else vectors
 
     # All of torch's threads share a single batch, and one thread feeds a GPU.
     in_turn = len(batches) == 1 or encoder.device.type != "cpu"
     encoded = []
     with nullcontext() if in_turn else prepacked(encoder.backbone):
-        for batch, vectors in zip(batches, (map if in_turn else workers.map)(encode, batches), strict=True):
+        for batch, vectors in zip(
+            batches, (map if in_turn else workers.map)(encode, batches), strict=True
+        ):
             encoded.append(vectors)
             if advance:
                 advance(len(batch))

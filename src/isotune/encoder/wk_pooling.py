@@ -36,12 +36,16 @@ def wk_pooling(states: Sequence[Tensor], tokens: Packed, *, released: bool = Fal
         return wk_pooling(x.cpu().unbind(1), tokens.to("cpu"), released=released).to(x.device)
     layers, importance = _weights(x.detach(), released)  # [T, L], [T]
     lengths = tokens.lengths[tokens.owners]  # [T]
-    left_out = tokens.on_device((tokens.steps == lengths - 1) & (lengths > 1))  # [T]: the last token, unless alone
+    left_out = tokens.on_device(
+        (tokens.steps == lengths - 1) & (lengths > 1)
+    )  # [T]: the last token, unless alone
     importance = torch.where(left_out, 0.0, importance)
     total = importance.new_zeros(len(tokens)).index_add(0, tokens.segments, importance)  # [N]
     shares = (importance / total[tokens.segments]).to(x.dtype)  # [T]
     fused = torch.einsum("tl,tld->td", layers.to(x.dtype), x)  # [T, d]
-    return x.new_zeros(len(tokens), x.shape[2]).index_add(0, tokens.segments, shares[:, None] * fused)
+    return x.new_zeros(len(tokens), x.shape[2]).index_add(
+        0, tokens.segments, shares[:, None] * fused
+    )
 
 
 def _weights(x: Tensor, released: bool) -> tuple[Tensor, Tensor]:
@@ -59,5 +63,9 @@ def _weights(x: Tensor, released: bool) -> tuple[Tensor, Tensor]:
         novelty.append(r[:, -1, -1].abs())  # [T]; the states have length 1
         projection = (1 - novelty[-1].square()).sqrt() / (len(around) + 1)  # [T]
         alignment.append((projection if released else 1) / cosines[:, layer, around].mean(1))  # [T]
-    shares = [normalize(torch.stack(parts, dim=1), p=1, dim=1) for parts in (alignment, novelty)]  # [T, L] each
-    return normalize(shares[0] + shares[1], p=1, dim=1), cosines.diagonal(1, 1, 2).var(1, correction=0)
+    shares = [
+        normalize(torch.stack(parts, dim=1), p=1, dim=1) for parts in (alignment, novelty)
+    ]  # [T, L] each
+    return normalize(shares[0] + shares[1], p=1, dim=1), cosines.diagonal(1, 1, 2).var(
+        1, correction=0
+    )

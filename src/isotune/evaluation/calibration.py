@@ -22,7 +22,10 @@ NARROWEST = 1e-6  # the least distance between the smallest and the largest cosi
 
 
 def calibrate(
-    encoder: Encoder | str | Path, pairs: str | Path | Iterable[ScoredPair], *, scale: float | None = None
+    encoder: Encoder | str | Path,
+    pairs: str | Path | Iterable[ScoredPair],
+    *,
+    scale: float | None = None,
 ) -> Calibration:
     """Fits the probability that two sentences mean the same, given their cosine.
 
@@ -46,14 +49,20 @@ def calibrate(
     rows = rows_of(pairs, ScoredPair)
     same = _shares(np.array([row.score for row in rows]), name, scale)
     sentences = [row.sentence1 for row in rows] + [row.sentence2 for row in rows]
-    vectors = unit_length(sentence_vectors(encoder.encode, sentences, name).astype(np.float64))  # [2 N, d]
+    vectors = unit_length(
+        sentence_vectors(encoder.encode, sentences, name).astype(np.float64)
+    )  # [2 N, d]
     cosines = np.einsum("nd,nd->n", *np.split(vectors, 2))  # [N]
     for values, kind in ((same, "score"), (cosines, "cosine")):
         if np.ptp(values) < NARROWEST:
-            raise InputError(f"{name}: all {len(rows)} pairs have one {kind}; give pairs that mean the same and others")
+            raise InputError(
+                f"{name}: all {len(rows)} pairs have one {kind}; give pairs that mean the same and others"
+            )
     slope, threshold, deviation = fit(cosines, same)
     if slope <= 0:
-        raise InputError(f"{name}: pairs with a higher cosine don't have higher scores; calibrate by other pairs")
+        raise InputError(
+            f"{name}: pairs with a higher cosine don't have higher scores; calibrate by other pairs"
+        )
     low, high = threshold - DEVIATIONS * deviation, threshold + DEVIATIONS * deviation
     found = {"slope": slope, "threshold": threshold, "low": low, "high": high}
     return Calibration(**found, pairs=len(rows), fingerprint=encoder.fingerprint())
@@ -78,7 +87,9 @@ def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
     slope, threshold = regression.coef_[0, 0], -regression.intercept_[0] / regression.coef_[0, 0]
     variances = regression.predict_proba(cosines[:, None]).prod(1)  # [N]
     features = np.stack([np.ones_like(cosines), cosines], 1)  # [N, 2]
-    gradient = np.array([1.0, threshold]) / slope  # [2]: of the threshold, by the intercept and the slope, with sign -
+    gradient = (
+        np.array([1.0, threshold]) / slope
+    )  # [2]: of the threshold, by the intercept and the slope, with sign -
     variance = gradient @ np.linalg.solve((features.T * variances) @ features, gradient)
     return float(slope), float(threshold), float(np.sqrt(variance))
 
@@ -91,7 +102,9 @@ def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
             f"sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
         )
     lowest, highest = (
-        DATASETS[dataset].scores if dataset in DATASETS and scale is None else (0.0, scale or HIGHEST_SCORE)
+        DATASETS[dataset].scores
+        if dataset in DATASETS and scale is None
+        else (0.0, scale or HIGHEST_SCORE)
     )
     shares: Floats = (scores - lowest) / (highest - lowest)
     if (wrong := (shares < 0) | (shares > 1)).any():

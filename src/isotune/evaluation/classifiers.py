@@ -27,9 +27,13 @@ Rows: TypeAlias = tuple[Tensor, Integers]
 class ClassifierResult(NamedTuple):
     """The predictions of a classifier, and how it was trained."""
 
-    predictions: Integers  # [N], the classes of the test rows; of all rows if the task has no part test
+    predictions: (
+        Integers  # [N], the classes of the test rows; of all rows if the task has no part test
+    )
     protocol: str  # what the classifier was trained, chosen and tested on
-    dev_accuracy: float | None  # by which the regularisation was chosen; None if the regularisation is fixed
+    dev_accuracy: (
+        float | None
+    )  # by which the regularisation was chosen; None if the regularisation is fixed
     regularisation: tuple[float, ...]  # of each classifier that was tested
 
 
@@ -54,7 +58,9 @@ class Logistic:
 
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
         x, y = parts["train"][0].cpu().numpy(), parts["train"][1]
-        with threadpool_limits(1, "blas"):  # its products are small: several threads wait for each other
+        with threadpool_limits(
+            1, "blas"
+        ):  # its products are small: several threads wait for each other
             if "test" in parts:
                 predictions = classifier.fit(x, y).predict(parts["test"][0].cpu().numpy())
                 protocol = "trained on train, tested on test"
@@ -89,18 +95,32 @@ class SentEval:
         """Train, choose and test on the device of the features."""
         features, targets = zip(*parts.values(), strict=True)
         x, y = torch.cat(features), np.concatenate(targets)  # [N, d], [N]
-        rows = dict(zip(parts, np.split(np.arange(len(y)), np.cumsum([*map(len, targets)])[:-1]), strict=True))
+        rows = dict(
+            zip(
+                parts,
+                np.split(np.arange(len(y)), np.cumsum([*map(len, targets)])[:-1]),
+                strict=True,
+            )
+        )
         of_rows = x, torch.from_numpy(y).to(x.device)
-        train = partial(train_probes, *of_rows, classes=int(y.max()) + 1, hidden=self.hidden, seed=self.seed)
+        train = partial(
+            train_probes, *of_rows, classes=int(y.max()) + 1, hidden=self.hidden, seed=self.seed
+        )
         if "dev" in rows:
             probes = train(rows["train"], rows["dev"], DECAYS)
             best, place = _choose(probes.accuracy)
             predictions = probes.predict(x[rows["test"]], place).cpu().numpy()
-            return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
-        outer, seed = ([(rows["train"], rows["test"])], self.seed) if "test" in rows else (_folds(y), SEED)
+            return ClassifierResult(
+                predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],)
+            )
+        outer, seed = (
+            ([(rows["train"], rows["test"])], self.seed) if "test" in rows else (_folds(y), SEED)
+        )
         predictions, highest, decays = np.empty_like(y), [], []
         for seen, test in outer:
-            inner = [train(seen[fold], seen[dev], DECAYS).accuracy for fold, dev in _folds(y[seen], seed)]
+            inner = [
+                train(seen[fold], seen[dev], DECAYS).accuracy for fold, dev in _folds(y[seen], seed)
+            ]
             best, place = _choose(torch.stack(inner).mean(0))
             highest.append(best)
             decays.append(DECAYS[place])
@@ -108,7 +128,9 @@ class SentEval:
         tested = np.sort(np.concatenate([test for _, test in outer]))
         tested_on = "on test" if "test" in rows else f"by {FOLDS} folds around these"
         protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
-        return ClassifierResult(predictions[tested], protocol, float(np.mean(highest)), tuple(decays))
+        return ClassifierResult(
+            predictions[tested], protocol, float(np.mean(highest)), tuple(decays)
+        )
 
 
 Classifier: TypeAlias = Logistic | SentEval
@@ -125,5 +147,7 @@ def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The least populated class")  # then some folds have no row of the class
+        warnings.filterwarnings(
+            "ignore", "The least populated class"
+        )  # then some folds have no row of the class
         return list(folds.split(np.zeros(len(targets)), targets))

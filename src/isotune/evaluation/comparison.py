@@ -66,7 +66,9 @@ def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
     if isinstance(encoder, str | Path):
         return Encoder.load(encoder)
     if not hasattr(encoder, "encode"):
-        raise InputError(f"{type(encoder).__name__}: an encoder, or its folder or hub name, is needed")
+        raise InputError(
+            f"{type(encoder).__name__}: an encoder, or its folder or hub name, is needed"
+        )
     return encoder
 
 
@@ -95,11 +97,14 @@ def compare(
         raise InputError(f"encoders {encoders!r:.100}: a list of at least two encoders is needed")
     named = encoders if isinstance(encoders, Mapping) else {each: each for each in encoders}
     if not all(isinstance(name, str | Path) for name in named):
-        raise InputError("encoders without a name; give each one: compare({'before': encoder, 'after': other})")
+        raise InputError(
+            "encoders without a name; give each one: compare({'before': encoder, 'after': other})"
+        )
     check_way(aggregation, metric)
     loaded_tasks = load_tasks(tasks)
     return compare_measured(
-        measure(loaded_tasks, _loaded(each), str(name), aggregation, metric) for name, each in named.items()
+        measure(loaded_tasks, _loaded(each), str(name), aggregation, metric)
+        for name, each in named.items()
     )
 
 
@@ -109,7 +114,9 @@ class Measured:
 
     evaluation: Evaluation
     scores: Mapping[str, float]  # by the names of `Evaluation.scores`
-    samples: Mapping[str, Floats]  # [resamples] of each task with rows, and of each group of such tasks
+    samples: Mapping[
+        str, Floats
+    ]  # [resamples] of each task with rows, and of each group of such tasks
     values: Mapping[str, Floats]  # of each task, those of its rows that its `score` gives
 
 
@@ -142,14 +149,18 @@ def compare_measured(encoders: Iterable[Measured]) -> Comparison:
     return Comparison(
         evaluations=tuple(each.evaluation for each in measured),
         differences=tuple(
-            difference for first, second in combinations(measured, 2) for difference in differences(first, second)
+            difference
+            for first, second in combinations(measured, 2)
+            for difference in differences(first, second)
         ),
     )
 
 
 def differences(first: Measured, second: Measured) -> list[Difference]:
     """How much higher the second encoder scores than the first, for each task and group that was resampled."""
-    intervals = {name: interval(samples - first.samples[name]) for name, samples in second.samples.items()}
+    intervals = {
+        name: interval(samples - first.samples[name]) for name, samples in second.samples.items()
+    }
     return [
         Difference(
             encoder=second.evaluation.encoder,
@@ -187,7 +198,10 @@ def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
     sts = [result for result in results if isinstance(result, STSResult)]
     return Correlations.model_validate(
         {
-            metric: {way: fmean(result.correlation(way, metric) for result in sts) for way in get_args(Aggregation)}
+            metric: {
+                way: fmean(result.correlation(way, metric) for result in sts)
+                for way in get_args(Aggregation)
+            }
             for metric in get_args(Metric)
         }
     )

@@ -16,7 +16,13 @@ from torch.nn.functional import normalize
 from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult
-from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors, to_float64_device
+from isotune.evaluation.vectors import (
+    NO_ROWS,
+    Floats,
+    SentenceEncoder,
+    sentence_vectors,
+    to_float64_device,
+)
 
 ROWS = 1024  # vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches
 
@@ -82,15 +88,21 @@ class GeometryTask:
 
     def __post_init__(self) -> None:
         if len(set(chain(*self.pairs))) < 2:
-            raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
+            raise InputError(
+                f"{self.data}: one sentence only; the geometry of a space needs different sentences"
+            )
         if not self.positives:
-            raise InputError(f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs")
+            raise InputError(
+                f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs"
+            )
 
     def score(self, encoder: SentenceEncoder) -> tuple[GeometryResult, Floats]:
         """Computes every measure on the encoder's vectors."""
         sentences = list(dict.fromkeys(chain(*self.pairs)))
         place = {sentence: i for i, sentence in enumerate(sentences)}
-        vectors = to_float64_device(sentence_vectors(encoder.encode, sentences, self.name), encoder)  # [N, d]
+        vectors = to_float64_device(
+            sentence_vectors(encoder.encode, sentences, self.name), encoder
+        )  # [N, d]
         first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
         result = GeometryResult(
             name=self.name,
@@ -115,7 +127,13 @@ def load_geometry(name: str, source: str) -> GeometryTask:
         positives = [row[:2] for row in rows if row.label == label]
         return GeometryTask(name, source, [row[:2] for row in rows], positives, f"label {label}")
     scored = read_scored_pairs(source)
-    greatest = DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
+    greatest = (
+        DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
+    )
     pairs = list(zip(scored.sentence1, scored.sentence2, strict=True))
-    positives = [pair for pair, score in zip(pairs, scored.scores, strict=True) if score >= POSITIVE * greatest]
+    positives = [
+        pair
+        for pair, score in zip(pairs, scored.scores, strict=True)
+        if score >= POSITIVE * greatest
+    ]
     return GeometryTask(name, source, pairs, positives, f"score of {POSITIVE * greatest:g} or more")

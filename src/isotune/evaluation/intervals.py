@@ -41,7 +41,9 @@ def resampled_correlations(
         found = []
         for counts in _samples(len(of_part[0]), resamples, (seed, number)):
             first, second = (
-                _ranks(counts, values) if metric == "spearman" else np.broadcast_to(values, counts.shape)
+                _ranks(counts, values)
+                if metric == "spearman"
+                else np.broadcast_to(values, counts.shape)
                 for values in of_part
             )
             found.append(_pearson(counts, first, second))
@@ -51,12 +53,16 @@ def resampled_correlations(
 
 def resampled_means(values: NDArray[Any], seed: int = 0) -> Floats:
     """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows, the same for every encoder."""
-    return np.concatenate([counts @ values / len(values) for counts in _samples(len(values), RESAMPLES, (seed, 0))])
+    return np.concatenate(
+        [counts @ values / len(values) for counts in _samples(len(values), RESAMPLES, (seed, 0))]
+    )
 
 
 def resampled_macro_f1(numbers: Floats, seed: int = 0) -> Floats:
     """The macro F1 [RESAMPLES] of true and predicted class numbers [N, 2], over samples of N rows."""
-    true, predicted = (column[:, None] == np.unique(numbers) for column in numbers.T)  # [N, classes]
+    true, predicted = (
+        column[:, None] == np.unique(numbers) for column in numbers.T
+    )  # [N, classes]
     scores = []
     for counts in _samples(len(numbers), RESAMPLES, (seed, 0)):
         all_of_class = counts @ true + counts @ predicted  # [n, classes]
@@ -82,7 +88,9 @@ def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[Float
 
 def _ranks(counts: Floats, values: Floats) -> Floats:
     """The ranks [B, N] of N values in B samples that hold value i counts[:, i] times; ties share their mean rank."""
-    _, places, often = np.unique(values, return_inverse=True, return_counts=True)  # places: [N], often: [distinct]
+    _, places, often = np.unique(
+        values, return_inverse=True, return_counts=True
+    )  # places: [N], often: [distinct]
     order = np.argsort(places, kind="stable")
     sizes = np.add.reduceat(counts[:, order], np.cumsum(often) - often, axis=1)  # [B, distinct]
     means = np.cumsum(sizes, axis=1) - (sizes - 1) / 2  # [B, distinct] the mean rank of each
@@ -92,7 +100,9 @@ def _ranks(counts: Floats, values: Floats) -> Floats:
 def _pearson(counts: Floats, first: Floats, second: Floats) -> Floats:
     """Pearson's correlations [B] of N values [B, N] that count counts [B, N] times; 0 if one variable is constant."""
     total = counts.sum(1, keepdims=True)
-    first, second = (values - (counts * values).sum(1, keepdims=True) / total for values in (first, second))
+    first, second = (
+        values - (counts * values).sum(1, keepdims=True) / total for values in (first, second)
+    )
     products = (counts * first * second).sum(1)
     lengths = np.sqrt((counts * first**2).sum(1) * (counts * second**2).sum(1))
     return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)

@@ -31,5 +31,7 @@ def measure(metric: str, targets: Values, predictions: Values) -> float:
         return float(matthews_corrcoef(targets, predictions))
     both = correlations(targets.astype(np.float64), predictions.astype(np.float64))
     if both is None:
-        raise InputError(f"all {len(targets)} scores are equal, so no correlation with them is defined")
+        raise InputError(
+            f"all {len(targets)} scores are equal, so no correlation with them is defined"
+        )
     return both[0] if metric == "spearman" else both[1]

@@ -37,7 +37,9 @@ HELD_OUT = 0.05  # share of the training rows
 class Probes:
     """Trained classifiers, each as it was when its dev accuracy was highest."""
 
-    layers: list[Tensor]  # weight [R, out, in], bias [R, out, 1]; of one layer, or of two with a sigmoid between
+    layers: list[
+        Tensor
+    ]  # weight [R, out, in], bias [R, out, 1]; of one layer, or of two with a sigmoid between
     accuracy: Tensor  # [R] on the dev rows
 
     def predict(self, x: Tensor, decay: int = 0) -> Tensor:
@@ -71,17 +73,26 @@ def train_probes(
         order, held_out = train[random.permutation(len(train))], int(HELD_OUT * len(train))
         dev, train = order[:held_out], order[held_out:]
     strengths = x.new_tensor(decays)[:, None, None]  # [R, 1, 1]
-    layers = [layer.repeat(len(decays), 1, 1).requires_grad_() for layer in _initial_layers(x, hidden, classes, seed)]
+    layers = [
+        layer.repeat(len(decays), 1, 1).requires_grad_()
+        for layer in _initial_layers(x, hidden, classes, seed)
+    ]
     adam = torch.optim.Adam(layers, RATE, fused=True)
     best = [layer.detach().clone() for layer in layers]
     best_accuracy = torch.full((len(decays),), -1, dtype=torch.float64, device=x.device)
-    misses = torch.zeros_like(best_accuracy)  # measurements without a gain; more than `TENACITY` end a training
+    misses = torch.zeros_like(
+        best_accuracy
+    )  # measurements without a gain; more than `TENACITY` end a training
     for _ in range(0, MAX_EPOCHS + 1, EPOCHS):
         for _ in range(EPOCHS):
             rows = torch.from_numpy(train[random.permutation(len(train))]).to(x.device)
-            for x_batch, y_batch in zip(x.index_select(0, rows).split(BATCH), y[rows].split(BATCH), strict=True):
+            for x_batch, y_batch in zip(
+                x.index_select(0, rows).split(BATCH), y[rows].split(BATCH), strict=True
+            ):
                 logits = _logits(x_batch, layers)  # [R, C, B]
-                loss = len(decays) * cross_entropy(logits, y_batch.expand(len(decays), -1))  # a mean for each
+                loss = len(decays) * cross_entropy(
+                    logits, y_batch.expand(len(decays), -1)
+                )  # a mean for each
                 for layer, gradient in zip(layers, torch.autograd.grad(loss, layers), strict=True):
                     layer.grad = torch.addcmul(gradient, strengths, layer.detach())
                 adam.step()

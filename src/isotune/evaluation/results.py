@@ -25,7 +25,10 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 def check_way(aggregation: str, metric: str) -> None:
     """Checks the names; raises `InputError` if there is no such aggregation or metric."""
-    for kind, given, allowed in (("aggregation", aggregation, Aggregation), ("metric", metric, Metric)):
+    for kind, given, allowed in (
+        ("aggregation", aggregation, Aggregation),
+        ("metric", metric, Metric),
+    ):
         if given not in get_args(allowed):
             raise unknown(kind, given, get_args(allowed))
 
@@ -42,7 +45,9 @@ class Result(BaseModel):
             with telling(OSError, f"{path}: it can't be read"):
                 return cls.model_validate_json(path.read_bytes())
         except ValidationError as error:
-            raise InputError(f"{invalid(str(path), error)}; the command that wrote this file makes it again") from error
+            raise InputError(
+                f"{invalid(str(path), error)}; the command that wrote this file makes it again"
+            ) from error
 
 
 class Aggregates(Result):
@@ -96,14 +101,20 @@ class TransferResult(Result):
     rows: int  # the number of rows tested on
     accuracy: Fraction
     f1: Fraction | None  # of class 1, for tasks that report it (MRPC); None for the others
-    macro_f1: Fraction | None = None  # the mean of the classes' F1, for texts with labels of the user
-    dev_accuracy: Fraction | None  # by which the regularisation was chosen; None if the regularisation is fixed
+    macro_f1: Fraction | None = (
+        None  # the mean of the classes' F1, for texts with labels of the user
+    )
+    dev_accuracy: (
+        Fraction | None
+    )  # by which the regularisation was chosen; None if the regularisation is fixed
     regularisation: tuple[Finite, ...]  # its strength, for each classifier that was tested
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
         """The accuracy under the task's name; F1 and macro F1, if there are any, under NAME-f1 and NAME-macro-f1."""
         more = {f"{self.name}-f1": self.f1, f"{self.name}-macro-f1": self.macro_f1}
-        return {self.name: self.accuracy} | {key: value for key, value in more.items() if value is not None}
+        return {self.name: self.accuracy} | {
+            key: value for key, value in more.items() if value is not None
+        }
 
 
 class GeometryResult(Result):
@@ -154,7 +165,9 @@ class NamedScores(Result):
 
     kind: Literal["scores"] = "scores"
     name: str
-    values: dict[str, Correlation]  # by the task's name, or by TASK-SCORE if the task has several scores
+    values: dict[
+        str, Correlation
+    ]  # by the task's name, or by TASK-SCORE if the task has several scores
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
         """The scores."""
@@ -183,18 +196,26 @@ class Evaluation(Result):
 
     encoder: str  # its name or path
     tasks: tuple[TaskResult, ...]
-    averages: dict[str, Correlations | AverageAccuracy]  # by group, for each group all of whose tasks were evaluated
+    averages: dict[
+        str, Correlations | AverageAccuracy
+    ]  # by group, for each group all of whose tasks were evaluated
     versions: dict[str, str]
     created: AwareDatetime
 
-    def scores(self, aggregation: Aggregation = "all", metric: Metric = "spearman") -> dict[str, float]:
+    def scores(
+        self, aggregation: Aggregation = "all", metric: Metric = "spearman"
+    ) -> dict[str, float]:
         """All numbers as one flat table: the scores of each result, and last the groups' averages by their names."""
         check_way(aggregation, metric)
         table: dict[str, float] = {}
         for task in self.tasks:
             table |= task.scores(aggregation, metric)
         for group, mean in self.averages.items():
-            table[group] = mean.accuracy if isinstance(mean, AverageAccuracy) else mean.correlation(aggregation, metric)
+            table[group] = (
+                mean.accuracy
+                if isinstance(mean, AverageAccuracy)
+                else mean.correlation(aggregation, metric)
+            )
         return table
 
 
@@ -228,7 +249,9 @@ class Comparison(Result):
     """Several encoders on the same tasks."""
 
     evaluations: tuple[Evaluation, ...]
-    differences: tuple[Difference, ...]  # of every encoder against each one before it, for every task and group
+    differences: tuple[
+        Difference, ...
+    ]  # of every encoder against each one before it, for every task and group
     calibrations: dict[str, Calibration] = {}  # by encoder, of those that were calibrated
 
     def ranks(self, score: str) -> dict[str, int]:
@@ -244,7 +267,9 @@ class DevGain(Result):
     """The score on the dev data, before training and of the encoder kept, and how sure the gain is."""
 
     name: str
-    unit: Literal["pairs", "queries", "texts"]  # scored by Spearman's correlation, by nDCG, or by accuracy
+    unit: Literal[
+        "pairs", "queries", "texts"
+    ]  # scored by Spearman's correlation, by nDCG, or by accuracy
     rows: int  # how many of them there are
     before: Correlation
     after: Correlation
@@ -255,7 +280,9 @@ class DevGain(Result):
 class Verdict(Result):
     """Which encoder to use after a run, and why."""
 
-    word: Literal["NEW", "KEEP", "CAN'T TELL"]  # the encoder kept; the start; or the scores don't say
+    word: Literal[
+        "NEW", "KEEP", "CAN'T TELL"
+    ]  # the encoder kept; the start; or the scores don't say
     why: str
 
     def __str__(self) -> str:
@@ -265,7 +292,9 @@ class Verdict(Result):
 class RunEvaluation(Result):
     """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
 
-    model_config = ConfigDict(extra="ignore")  # the verdict that stands in the file; it is derived anew
+    model_config = ConfigDict(
+        extra="ignore"
+    )  # the verdict that stands in the file; it is derived anew
 
     before: Evaluation
     after: Evaluation
@@ -273,11 +302,19 @@ class RunEvaluation(Result):
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev data
     dev_is_general: bool = False  # whether the dev data are the bundled pairs, and so say nothing about the user's text
-    own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given and that speak for the user's text
-    trained_on: tuple[str, ...] = ()  # tasks and dev data whose rows were trained on, which judge nothing
-    labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
+    own_tasks: tuple[
+        str, ...
+    ] = ()  # the tasks and groups that the run was given and that speak for the user's text
+    trained_on: tuple[
+        str, ...
+    ] = ()  # tasks and dev data whose rows were trained on, which judge nothing
+    labels: tuple[Finite, Finite] | None = (
+        None  # mean score on labelled dev rows, before and after, if they chose
+    )
     ends: tuple[str, ...] = ()  # why each stage ended
-    pooled: str = ""  # how the start was pooled, if not as its folder says, as `isotune evaluate` pools it
+    pooled: str = (
+        ""  # how the start was pooled, if not as its folder says, as `isotune evaluate` pools it
+    )
 
     @property
     def _judged(self) -> Sequence[Difference]:  # of averages, or else of tasks
@@ -304,10 +341,17 @@ class RunEvaluation(Result):
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
         if worse := [each.score for each in self._judged if each.difference < 0 and not each.tied]:
-            return Verdict(word="KEEP", why=f"it is worse by more than chance on {', '.join(map(self._shown, worse))}")
+            return Verdict(
+                word="KEEP",
+                why=f"it is worse by more than chance on {', '.join(map(self._shown, worse))}",
+            )
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
-        own_dev = [self.dev] if self.dev and not self.dev_is_general and self.dev.name not in self.trained_on else []
+        own_dev = (
+            [self.dev]
+            if self.dev and not self.dev_is_general and self.dev.name not in self.trained_on
+            else []
+        )
         if any(each.low > 0 for each in own or own_dev):
             return Verdict(word="NEW", why="the gain is more than chance")
         if own or own_dev:
@@ -333,13 +377,17 @@ class RunEvaluation(Result):
         changes = []
         for each in self._judged:
             name = self._shown(each.score) + measures.get(each.score, "")
-            changes.append(f"{_change(name, before[each.score], after[each.score])} (95 % interval {each.words})")
+            changes.append(
+                f"{_change(name, before[each.score], after[each.score])} (95 % interval {each.words})"
+            )
         if self.dev:
             name = f"dev data ({FOLDERS.sub('', self.dev.name)}), which chose the step,"
             ends = f"(95 % interval {100 * self.dev.low:+.2f} to {100 * self.dev.high:+.2f})"
             changes.insert(0, f"{_change(name, self.dev.before, self.dev.after)} {ends}")
         if self.labels and not self.own_tasks:
-            changes.insert(0, _change("labelled dev rows, by layers that start untrained,", *self.labels))
+            changes.insert(
+                0, _change("labelled dev rows, by layers that start untrained,", *self.labels)
+            )
         return changes
 
     @property
@@ -357,4 +405,7 @@ TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of th
 # The verdicts as the log says them.
 WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
 FOLDERS = re.compile(r"(?<![^:])/[^,]*/")  # of a file in the name of a task
-MEASURED = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}  # what scores of these kinds of task are
+MEASURED = {
+    "retrieval": " (nDCG@10)",
+    "transfer": " (accuracy)",
+}  # what scores of these kinds of task are

@@ -20,7 +20,13 @@ from isotune.data.sources import Source
 from isotune.errors import InputError, telling, unknown
 from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
 from isotune.evaluation.task_rows import place_and_part, rows_of
-from isotune.evaluation.vectors import Floats, SentenceEncoder, nearest, sentence_vectors, unit_length
+from isotune.evaluation.vectors import (
+    Floats,
+    SentenceEncoder,
+    nearest,
+    sentence_vectors,
+    unit_length,
+)
 
 DEPTH = 100  # ranks that are looked at
 DISCOUNTS = 1 / np.log2(np.arange(2, 12))  # of the first ten ranks
@@ -33,14 +39,18 @@ class RetrievalTask:
     name: str  # that the user gives, such as "retrieval:nfcorpus"
     queries: Sequence[str]
     documents: Sequence[str]  # of equally near documents, an earlier one is ranked first
-    grades: Sequence[Mapping[int, int]]  # for each query, how well documents answer it: by their numbers, from 1 on
+    grades: Sequence[
+        Mapping[int, int]
+    ]  # for each query, how well documents answer it: by their numbers, from 1 on
 
     measure = RANKING_MEASURES[0]  # what the task's score is
     unit = "queries"  # what its rows are
 
     def __post_init__(self) -> None:
         if len(self.documents) < 2:
-            raise InputError(f"{self.name}: it has one document, which every query finds; give two or more")
+            raise InputError(
+                f"{self.name}: it has one document, which every query finds; give two or more"
+            )
 
     @property
     def pairs(self) -> ScoredPairs:
@@ -51,12 +61,23 @@ class RetrievalTask:
             for number, grade in grades.items()
         ]
         queries, documents, grades = map(list, zip(*judged, strict=True))
-        return ScoredPairs(self.name, "", queries, documents, np.array(grades, np.float64), [self.name] * len(judged))
+        return ScoredPairs(
+            self.name,
+            "",
+            queries,
+            documents,
+            np.array(grades, np.float64),
+            [self.name] * len(judged),
+        )
 
     def score(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
         """Ranks the documents for each query by the encoder's cosines; the values are the measures, [N, measures]."""
-        asked = sentence_vectors(getattr(encoder, "encode_query", encoder.encode), self.queries, self.name)
-        found = sentence_vectors(getattr(encoder, "encode_document", encoder.encode), self.documents, self.name)
+        asked = sentence_vectors(
+            getattr(encoder, "encode_query", encoder.encode), self.queries, self.name
+        )
+        found = sentence_vectors(
+            getattr(encoder, "encode_document", encoder.encode), self.documents, self.name
+        )
         queries, documents = (unit_length(vectors.astype(np.float32)) for vectors in (asked, found))
         _, ranked = nearest(queries, documents, DEPTH)
         measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
@@ -100,9 +121,13 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
         )
     if split not in splits:
         raise unknown(f"split of {folder}", split, splits)
-    with telling((KeyError, ValueError), f"{folder}: a column or an id is missing, or a score is no whole number"):
+    with telling(
+        (KeyError, ValueError),
+        f"{folder}: a column or an id is missing, or a score is no whole number",
+    ):
         queries, corpus = (
-            {str(row["_id"]): row for _, row in read_file(folder / f"{name}.jsonl")} for name in ("queries", "corpus")
+            {str(row["_id"]): row for _, row in read_file(folder / f"{name}.jsonl")}
+            for name in ("queries", "corpus")
         )
         ids = sorted(corpus, reverse=True)
         numbers = {key: number for number, key in enumerate(ids)}
@@ -111,7 +136,11 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
             if (grade := int(str(row["score"]))) > 0:
                 grades.setdefault(str(row["query-id"]), {})[numbers[str(row["corpus-id"])]] = grade
         asked = [str(queries[key]["text"]) for key in grades]
-        documents = [f"{corpus[key].get('title') or ''} {corpus[key]['text']}".strip() for key in ids]
+        documents = [
+            f"{corpus[key].get('title') or ''} {corpus[key]['text']}".strip() for key in ids
+        ]
     if not asked:
-        raise InputError(f"{splits[split]}: no document has a score above 0, so no query has an answer")
+        raise InputError(
+            f"{splits[split]}: no document has a score above 0, so no query has an answer"
+        )
     return RetrievalTask(name, asked, documents, list(grades.values()))

@@ -40,7 +40,9 @@ class STSTask:
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
     """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
-    vectors = sentence_vectors(encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name).astype(float)  # [2 N, d]
+    vectors = sentence_vectors(
+        encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name
+    ).astype(float)  # [2 N, d]
     first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
     return np.einsum("nd,nd->n", first, second).round(10)
@@ -70,9 +72,13 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
     gold, labels = pairs.scores, np.asarray(pairs.subsets)
     overall = correlations(gold, cosines)
     if overall is None:
-        raise InputError(f"{pairs.name}: all {len(gold)} gold scores are equal, so no correlation is defined")
+        raise InputError(
+            f"{pairs.name}: all {len(gold)} gold scores are equal, so no correlation is defined"
+        )
     if pairs.sentence1 == pairs.sentence2:
-        raise InputError(f"{pairs.name}: both sentences of each pair are the same text, so all cosines are 1")
+        raise InputError(
+            f"{pairs.name}: both sentences of each pair are the same text, so all cosines are 1"
+        )
     if not _varies(cosines):
         raise UselessVectors(
             f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine ({cosines[0]:.4f}), so "
@@ -85,7 +91,9 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
         subsets[name] = SubsetResult(pairs=int(rows.sum()), spearman=spearman, pearson=pearson)
     defined = [subset for subset in subsets.values() if subset.spearman is not None]
     if not defined:
-        raise InputError(f"{pairs.name}: each subset's gold scores are all equal, so it has no mean over subsets")
+        raise InputError(
+            f"{pairs.name}: each subset's gold scores are all equal, so it has no mean over subsets"
+        )
     sizes = [subset.pairs for subset in defined]
     return STSResult(
         name=pairs.name,
@@ -97,9 +105,13 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
     )
 
 
-def _aggregates(overall: float, by_subset: Sequence[float | None], sizes: Sequence[int]) -> Aggregates:
+def _aggregates(
+    overall: float, by_subset: Sequence[float | None], sizes: Sequence[int]
+) -> Aggregates:
     values = np.asarray(by_subset, float)
-    return Aggregates(all=overall, mean=float(values.mean()), wmean=float(np.average(values, weights=sizes)))
+    return Aggregates(
+        all=overall, mean=float(values.mean()), wmean=float(np.average(values, weights=sizes))
+    )
 
 
 def _varies(values: Floats) -> bool:

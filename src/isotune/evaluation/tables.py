@@ -29,19 +29,30 @@ def comparison_tables(
 
     `names` are those of encoders in the table, where these are not their names.
     """
-    rows = [(names.get(each.encoder, each.encoder), each.scores(aggregation, metric)) for each in evaluations]
+    rows = [
+        (names.get(each.encoder, each.encoder), each.scores(aggregation, metric))
+        for each in evaluations
+    ]
     # For each table, by its title, its tasks' group and whether it prints values x 100 of which higher ones are better:
-    columns: dict[tuple[str, str, bool], dict[str, str]] = {}  # {key of the scores: the column's header}
+    columns: dict[
+        tuple[str, str, bool], dict[str, str]
+    ] = {}  # {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
         own = "sts" if isinstance(task, results.STSResult) else ""
         group = next((group for group, names in GROUPS.items() if task.name in names), own)
-        table = _title(task, aggregation, metric), group, not isinstance(task, results.GeometryResult)
+        table = (
+            _title(task, aggregation, metric),
+            group,
+            not isinstance(task, results.GeometryResult),
+        )
         headers = columns.setdefault(table, {})
         headers |= {key: _header(key, task) for key in task.scores(aggregation, metric)}
     for (_, group, _), headers in columns.items():
         if any(group in scores for _, scores in rows):
             headers[group] = "Average"  # the last column
-    return [_table(title, percent, headers, rows) for (title, _, percent), headers in columns.items()]
+    return [
+        _table(title, percent, headers, rows) for (title, _, percent), headers in columns.items()
+    ]
 
 
 def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
@@ -59,14 +70,28 @@ def difference_table(comparison: results.Comparison, names: Mapping[str, str] = 
         if each.against == first:
             rows.append((each.encoder, each.score, f"{100 * each.difference:+.2f}", each.words))
     for encoder, score, *cells in rows:
-        table.add_row(*map(Text, (names.get(encoder, encoder), task_title(score), *cells, f"{ranks[score][encoder]}")))
+        table.add_row(
+            *map(
+                Text,
+                (
+                    names.get(encoder, encoder),
+                    task_title(score),
+                    *cells,
+                    f"{ranks[score][encoder]}",
+                ),
+            )
+        )
     return table
 
 
-def _title(task: results.TaskResult, aggregation: results.Aggregation, metric: results.Metric) -> str:
+def _title(
+    task: results.TaskResult, aggregation: results.Aggregation, metric: results.Metric
+) -> str:
     match task:
         case results.STSResult():
-            return f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
+            return (
+                f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
+            )
         case results.TransferResult():
             return f"Accuracy x 100, {task.classifier}"
         case results.GeometryResult():
@@ -90,7 +115,10 @@ def _header(key: str, task: results.TaskResult) -> str:
 
 
 def _table(
-    title: str, percent: bool, headers: Mapping[str, str], rows: Sequence[tuple[str, Mapping[str, float]]]
+    title: str,
+    percent: bool,
+    headers: Mapping[str, str],
+    rows: Sequence[tuple[str, Mapping[str, float]]],
 ) -> Table:
     table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
     table.add_column("Encoder", overflow="fold")
@@ -99,9 +127,17 @@ def _table(
     printed = []
     for _, scores in rows:
         values = {key: scores[key] for key in headers if key in scores}
-        printed.append({key: f"{100 * v:.2f}" if percent else f"{v:.3f}" for key, v in values.items()})
-    best = {key: max((row[key] for row in printed if key in row), key=float) for key in headers if percent}
+        printed.append(
+            {key: f"{100 * v:.2f}" if percent else f"{v:.3f}" for key, v in values.items()}
+        )
+    best = {
+        key: max((row[key] for row in printed if key in row), key=float)
+        for key in headers
+        if percent
+    }
     for (encoder, _), row in zip(rows, printed, strict=True):
         cells = [(row.get(key, "-"), row.get(key, "") == best.get(key)) for key in headers]
-        table.add_row(Text(encoder), *(Text(value, "bold" if is_best else "") for value, is_best in cells))
+        table.add_row(
+            Text(encoder), *(Text(value, "bold" if is_best else "") for value, is_best in cells)
+        )
     return table

@@ -15,7 +15,11 @@ from isotune.errors import InputError, counted, unknown
 from isotune.files import make_folder, write_text
 
 Kind: TypeAlias = Literal["similarity", "retrieval", "classification"]
-ROWS: Mapping[str, type[Row]] = {"similarity": ScoredPair, "retrieval": Pair, "classification": LabelledSentence}
+ROWS: Mapping[str, type[Row]] = {
+    "similarity": ScoredPair,
+    "retrieval": Pair,
+    "classification": LabelledSentence,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +43,9 @@ class TaskRows:
         if self.kind not in ROWS:
             raise unknown("kind of task", self.kind, ROWS)
         if not re.fullmatch(r"[\w. -]+", self.name):
-            raise InputError(f"name {self.name!r:.80}: only letters, digits, spaces, dots, - and _ can be in it")
+            raise InputError(
+                f"name {self.name!r:.80}: only letters, digits, spaces, dots, - and _ can be in it"
+            )
 
     def read(self) -> list[Row]:
         """The rows; raises `InputError` where `data.read` does."""
@@ -51,7 +57,10 @@ class TaskRows:
         make_folder(folder)
         if (file := folder / f"{self.name}.jsonl").exists():
             raise InputError(f"two tasks have the name {self.name!r}; give TaskRows another name")
-        write_text(file, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in self.read()))
+        write_text(
+            file,
+            "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in self.read()),
+        )
 
     def name_in(self, folder: Path) -> str:
         """The name of the task that reads what `save` writes into this folder."""
@@ -62,7 +71,9 @@ class TaskRows:
 def place_and_part(source: str) -> tuple[str, str]:
     """What a task reads, and which part: ("nfcorpus", ":dev"), ("notes.jsonl", ",title,body")."""
     names = source.split(",")
-    places = [",".join(names[:count]) for count in range(len(names), 0, -1)]  # a file's name may have commas too
+    places = [
+        ",".join(names[:count]) for count in range(len(names), 0, -1)
+    ]  # a file's name may have commas too
     place = next(filter(os.path.exists, places), names[0])
     folder, _, split = place.rpartition(":")
     return (folder, f":{split}") if os.path.isdir(folder) else (place, source.removeprefix(place))
@@ -82,7 +93,9 @@ def rows_of(source: Source, row_type: type[R]) -> list[R]:
     return list(read([place], row_type, columns))
 
 
-def named_columns(name: object, columns: Sequence[str], row_type: type[R]) -> Mapping[str, str] | None:
+def named_columns(
+    name: object, columns: Sequence[str], row_type: type[R]
+) -> Mapping[str, str] | None:
     """The columns by the fields of the row type; None if there are none."""
     if columns and len(columns) != len(row_type._fields):
         raise InputError(

@@ -20,7 +20,12 @@ from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskRes
 from isotune.evaluation.retrieval import RetrievalTask, load_retrieval
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.task_rows import TaskRows, place_and_columns, place_and_part
-from isotune.evaluation.transfer import ClassificationTask, TransferTask, load_classification, load_transfer
+from isotune.evaluation.transfer import (
+    ClassificationTask,
+    TransferTask,
+    load_classification,
+    load_transfer,
+)
 from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder
 from isotune.registry import Registry
 
@@ -51,17 +56,29 @@ RowTask: TypeAlias = DevTask | TransferTask
 
 
 def resampled(
-    task: RowTask, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
+    task: RowTask,
+    values: Floats,
+    aggregation: Aggregation = "all",
+    metric: Metric = "spearman",
+    seed: int = 0,
 ) -> dict[str, Floats]:
     """A task's scores [resamples] on samples of its rows, from the values of the rows that its `score` gives."""
     match task:
         case STSTask():
-            return {task.name: resampled_correlations(task.pairs, values, aggregation, metric, seed=seed)}
+            return {
+                task.name: resampled_correlations(
+                    task.pairs, values, aggregation, metric, seed=seed
+                )
+            }
         case RetrievalTask():
-            return dict(zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True))
+            return dict(
+                zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True)
+            )
         case TransferTask():
             accuracy = resampled_means(values[:, 0] == values[:, 1], seed)
-            more = {f"{task.name}-macro-f1": resampled_macro_f1(values, seed)} if task.macro_f1 else {}
+            more = (
+                {f"{task.name}-macro-f1": resampled_macro_f1(values, seed)} if task.macro_f1 else {}
+            )
             return {task.name: accuracy, **more}
 
 
@@ -71,19 +88,41 @@ class NamedTask(NamedTuple):
     title: str  # in printed tables
     source: str  # of the data: "name:split" of a dataset, or "name" for all of its splits; "" if the task has its own
     load: Callable[[str, str], Task]  # reads the data; takes the task's name and the source
-    stand_in: str = ""  # the source where this machine does not have the other; "" if none stands in
+    stand_in: str = (
+        ""  # the source where this machine does not have the other; "" if none stands in
+    )
 
 
 # The titles of tasks by their names, which are those of the datasets that they read.
 _SUBSETS = {f"sts{year}": f"STS{year}" for year in range(12, 17)}  # whose subsets SentEval scores
 _STS = {**_SUBSETS, "stsb": "STS-B", "sickr": "SICK-R"}
 _SENTEVAL_STS = {f"senteval-{name}": f"SentEval {title}" for name, title in _STS.items()}
-_TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
+_TRACKS = {
+    "1": "ar-ar",
+    "2": "ar-en",
+    "3": "es-es",
+    "4a": "es-en",
+    "4b": "es-en",
+    "5": "en-en",
+    "6": "tr-en",
+}
 _STS17 = {f"sts17-{track}": f"STS17-{track} {pair}" for track, pair in _TRACKS.items()}
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _STSB = {f"stsb-{language}": f"STS-B {language}" for language in _LANGUAGES}
-_TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
-_CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}
+_TRANSFER = {
+    "mr": "MR",
+    "cr": "CR",
+    "subj": "SUBJ",
+    "mpqa": "MPQA",
+    "sst2": "SST-2",
+    "trec": "TREC",
+    "mrpc": "MRPC",
+}
+_CLASSIFIERS: dict[str, Classifier] = {
+    "": Logistic(),
+    "senteval-": SentEval(),
+    "senteval-50-": SentEval(hidden=50),
+}
 
 
 def _load_sts(name: str, source: str) -> STSTask:
@@ -94,11 +133,19 @@ def _load_sts(name: str, source: str) -> STSTask:
 
 
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
-GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
+GENERAL_PAIRS = (
+    "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
+)
 _OWN: Mapping[str, NamedTask] = {
     **{
         name: NamedTask(title, f"{name}:test", _load_sts)
-        for name, title in {**_STS, **_SENTEVAL_STS, "stsb-open": "STS-B open", **_STS17, **_STSB}.items()
+        for name, title in {
+            **_STS,
+            **_SENTEVAL_STS,
+            "stsb-open": "STS-B open",
+            **_STS17,
+            **_STSB,
+        }.items()
     },
     **{
         f"{prefix}{name}": NamedTask(title, name, partial(load_transfer, classifier=classifier))
@@ -121,7 +168,11 @@ class FunctionTask:
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
         """Score the encoder; raise `InputError` if a score is not between -1 and 1."""
         name, found = self.name, self.function(encoder)
-        values = {f"{name}-{key}": x for key, x in found.items()} if isinstance(found, Mapping) else {name: found}
+        values = (
+            {f"{name}-{key}": x for key, x in found.items()}
+            if isinstance(found, Mapping)
+            else {name: found}
+        )
         try:
             return NamedScores(name=name, values=values), NO_ROWS
         except ValidationError as error:
@@ -151,8 +202,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """Named sets of tasks that have an average."""
 
-_GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 languages", "transfer": "Transfer"}
-_GROUP_TITLES |= {"senteval-sts": "SentEval STS", "senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
+_GROUP_TITLES = {
+    "sts": "STS",
+    "sts17": "STS17",
+    "stsb-multi": "STS-B in 11 languages",
+    "transfer": "Transfer",
+}
+_GROUP_TITLES |= {
+    "senteval-sts": "SentEval STS",
+    "senteval": "SentEval",
+    "senteval-50": "SentEval, 50 hidden units",
+}
 
 
 def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[Task]:
@@ -215,7 +275,11 @@ def with_whole_path(task: str) -> str:
         kind, colon, data = "", "", task
     place, part = place_and_part(data)
     known = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
-    return task if known or not os.path.exists(place) else f"{kind}{colon}{os.path.abspath(place)}{part}"
+    return (
+        task
+        if known or not os.path.exists(place)
+        else f"{kind}{colon}{os.path.abspath(place)}{part}"
+    )
 
 
 def source_of(task: TaskSource) -> str:

@@ -40,16 +40,25 @@ class TransferTask:
     def with_seed(self, seed: int) -> TransferTask:
         """The task with another seed of SentEval's classifier; the same task if it has another classifier."""
         classifier = self.classifier
-        return replace(self, classifier=replace(classifier, seed=seed)) if isinstance(classifier, SentEval) else self
+        return (
+            replace(self, classifier=replace(classifier, seed=seed))
+            if isinstance(classifier, SentEval)
+            else self
+        )
 
     def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
         """Trains the classifier on the encoder's vectors; the values are the true and the predicted classes, [N, 2]."""
         columns = [column for texts, _ in self.parts.values() for column in texts]
-        vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
+        vectors = to_float64_device(
+            sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder
+        )
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
         parts = self.parts.items()
         result = self.classifier(
-            {name: (_features([next(blocks) for _ in texts]), targets) for name, (texts, targets) in parts}
+            {
+                name: (_features([next(blocks) for _ in texts]), targets)
+                for name, (texts, targets) in parts
+            }
         )
         _, targets = self.parts["test" if "test" in self.parts else "train"]
         scored = TransferResult(
@@ -73,11 +82,16 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
     rows = {
         split: sorted(
             [(*row,) for row in read(f"{dataset}:{split}", kind, columns)],
-            key=lambda row: (*(len(text.split()) for text in row[:-1]), row[-1]),  # SentEval's folds depend on it
+            key=lambda row: (
+                *(len(text.split()) for text in row[:-1]),
+                row[-1],
+            ),  # SentEval's folds depend on it
         )
         for split in DATASETS[dataset].splits
     }
-    numbers = {label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))}
+    numbers = {
+        label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))
+    }
     parts = {}
     for split, part in rows.items():
         *texts, labels = zip(*part, strict=True)
@@ -96,7 +110,9 @@ class ClassificationTask(TransferTask):
     def pairs(self) -> ScoredPairs:
         """Each text as a pair with itself, so that the overlap with the training text can be counted."""
         ((texts,), numbers) = self.parts["train"]
-        return ScoredPairs(self.name, "", [*texts], [*texts], numbers.astype(np.float64), [self.name] * len(texts))
+        return ScoredPairs(
+            self.name, "", [*texts], [*texts], numbers.astype(np.float64), [self.name] * len(texts)
+        )
 
 
 def load_classification(name: str, source: Source) -> ClassificationTask:

@@ -33,7 +33,9 @@ def sentence_vectors(
     place = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
     vectors = np.asarray(encode(list(place)))  # [distinct, d]
     if not np.isfinite(vectors).all():
-        raise UselessVectors(f"{task}: the encoder gives vectors with NaN or infinite values; its weights are damaged")
+        raise UselessVectors(
+            f"{task}: the encoder gives vectors with NaN or infinite values; its weights are damaged"
+        )
     if len(place) == len(sentences):
         return vectors
     return vectors[[place[sentence] for sentence in sentences]]
@@ -55,10 +57,14 @@ def nearest(queries: Floats, vectors: Floats, k: int) -> tuple[Floats, NDArray[n
     for block in torch.from_numpy(queries).split(max(QUERIES, PRODUCTS // max(1, len(vectors)))):
         with fast_float32():
             products = block @ torch.from_numpy(vectors).T  # [n, M]
-        near = products >= products.topk(k).values[:, -1:]  # k in a row, and more where cosines are equal
+        near = (
+            products >= products.topk(k).values[:, -1:]
+        )  # k in a row, and more where cosines are equal
         cosines, (query, number) = products[near].numpy(), near.numpy().nonzero()
         order = np.lexsort((-cosines, query))
-        first = order[np.searchsorted(query, np.arange(len(block)))[:, None] + np.arange(k)]  # [n, k]
+        first = order[
+            np.searchsorted(query, np.arange(len(block)))[:, None] + np.arange(k)
+        ]  # [n, k]
         found.append((cosines[first], number[first]))
     cosines, numbers = (np.concatenate(blocks) for blocks in zip(*found, strict=True))
     return cosines, numbers
@@ -67,4 +73,6 @@ def nearest(queries: Floats, vectors: Floats, k: int) -> tuple[Floats, NDArray[n
 def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
     """The vectors [N, d] as float32, on the encoder's device if there is one and it computes in float64."""
     device = getattr(encoder, "device", "cpu")
-    return torch.tensor(vectors, dtype=torch.float32, device=device if has_float64(device) else "cpu")
+    return torch.tensor(
+        vectors, dtype=torch.float32, device=device if has_float64(device) else "cpu"
+    )

@@ -48,7 +48,9 @@ def packed_attention(
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     dropout = dropout if attention_dropout is None else attention_dropout
     if not q.is_cpu:
-        return gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias).unsqueeze(0), None
+        return gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias).unsqueeze(
+            0
+        ), None
     # Autocast would convert to float32 for the softmax, and back. The softmax sums in float32 anyway.
     with torch.autocast("cpu", enabled=False):
         if can_mask(q, packed, dropout):

@@ -23,7 +23,11 @@ def default_device() -> str:
     """
     gpus = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     count = torch.cuda.device_count() if gpus["cuda"] else 0
-    names = [*(kind for kind, there in gpus.items() if there), *(f"cuda:{number}" for number in range(count)), "cpu"]
+    names = [
+        *(kind for kind, there in gpus.items() if there),
+        *(f"cuda:{number}" for number in range(count)),
+        "cpu",
+    ]
     named = os.environ.get(DEVICE) or ("cuda" if gpus["cuda"] else "cpu")
     if named not in names:
         raise InputError(f"{DEVICE} is {named!r}; here it can be {' or '.join(names)}")

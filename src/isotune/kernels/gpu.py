@@ -37,7 +37,9 @@ def gpu_attention(
         mask = near if mask is None else mask & near
     if bias is not None:
         bias = bias.to(q.dtype)
-        mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)  # [N or 1, heads, longest, longest]
+        mask = (
+            bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+        )  # [N or 1, heads, longest, longest]
     output = scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scaling)
     return packed.unpad(output.transpose(1, 2))
 
@@ -64,7 +66,13 @@ def flash_attention(
     side = -1 if window is None else window - 1
     bounds = packed.bounds  # where each sentence ends
     output = varlen_attn(
-        *(query, key, value), bounds, bounds, longest, longest, scale=scaling, window_size=(side, side)
+        *(query, key, value),
+        bounds,
+        bounds,
+        longest,
+        longest,
+        scale=scaling,
+        window_size=(side, side),
     )
     assert isinstance(output, Tensor)  # a second tensor would be returned on request only
     return output

@@ -41,7 +41,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def sharing(
-    before: list[T], get: Callable[[], T], change: Callable[[], object], put_back: Callable[[T], object]
+    before: list[T],
+    get: Callable[[], T],
+    change: Callable[[], object],
+    put_back: Callable[[T], object],
 ) -> Iterator[None]:
     """Changes a setting for a `with` block; threads may open blocks at any time, and the last to close puts it back.
 
@@ -71,7 +74,9 @@ def drawing(seed: int = 0) -> Iterator[None]:
 @contextmanager
 def no_denormals() -> Iterator[None]:
     """Counts denormal numbers as 0 for a `with` block, in this thread and in threads that it starts meanwhile."""
-    torch.ones(GRAIN * torch.get_num_threads())  # starts torch's own threads, which outlive the block
+    torch.ones(
+        GRAIN * torch.get_num_threads()
+    )  # starts torch's own threads, which outlive the block
     before = not torch.tensor(DENORMAL).mul(1)
     torch.set_flush_denormal(True)
     try:
@@ -104,7 +109,10 @@ def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:
     """Starts threads in each of which torch computes with a single thread; as many as torch has, or `count`."""
     with keeping_threads() as threads:
         count = count or threads
-        pool, started = ThreadPoolExecutor(count, name, initializer=compute_alone), Barrier(count + 1)
+        pool, started = (
+            ThreadPoolExecutor(count, name, initializer=compute_alone),
+            Barrier(count + 1),
+        )
         for _ in range(count):
             pool.submit(started.wait)
         started.wait()

@@ -1,5 +1,17 @@
 """The losses: pure functions of tensors that return a scalar, in three files by kind."""
 
-from isotune.losses.contrastive import info_nce, mirror_info_nce, nt_xent, ranking_divergence, self_guided_opt3
+from isotune.losses.contrastive import (
+    info_nce,
+    mirror_info_nce,
+    nt_xent,
+    ranking_divergence,
+    self_guided_opt3,
+)
 from isotune.losses.likelihood import bits_per_dimension, token_cross_entropy
-from isotune.losses.pairs import bidirectional_margin, cosent, cosine_embedding, hinged_cosine, pair_features
+from isotune.losses.pairs import (
+    bidirectional_margin,
+    cosent,
+    cosine_embedding,
+    hinged_cosine,
+    pair_features,
+)

@@ -15,11 +15,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax, logsigmoid, normalize
 
-from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_queries, without_shared
+from isotune.losses.similarities import (
+    contrastive_loss,
+    in_float32,
+    mean_over_queries,
+    without_shared,
+)
 
 
 @in_float32
-def nt_xent(first: Tensor, second: Tensor, temperature: float, groups: Tensor | None = None) -> Tensor:
+def nt_xent(
+    first: Tensor, second: Tensor, temperature: float, groups: Tensor | None = None
+) -> Tensor:
     """The mean over all views of -log softmax of the similarity with the other view of the sentence (NT-Xent).
 
     `first` and `second` are [N, d], two views of N sentences in the same order. The loss is log(2N - 1) if all vectors
@@ -31,7 +38,9 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float, groups: Tensor | 
     numbers = torch.arange(len(views), device=views.device)  # [2N]
     other_views = numbers.roll(len(first))  # [2N]
     of_all = None if groups is None else torch.cat([groups, groups])  # [2N, G]
-    return contrastive_loss(views, views, temperature, positive=other_views, itself=numbers, groups=of_all)
+    return contrastive_loss(
+        views, views, temperature, positive=other_views, itself=numbers, groups=of_all
+    )
 
 
 @in_float32
@@ -44,7 +53,9 @@ def mirror_info_nce(clean: Tensor, masked: Tensor, temperature: float) -> Tensor
     numbers = torch.arange(len(clean), device=clean.device)  # [N]
     queries = normalize(clean, dim=-1)  # [N, d]
     candidates = normalize(torch.cat([masked, clean]), dim=-1)  # [2N, d]
-    return contrastive_loss(queries, candidates, temperature, positive=numbers, itself=len(clean) + numbers)
+    return contrastive_loss(
+        queries, candidates, temperature, positive=numbers, itself=len(clean) + numbers
+    )
 
 
 @in_float32
@@ -62,14 +73,18 @@ def info_nce(
     1; small-BERT, equation 1; L^opt2 of the self-guided paper, whose code lacks a negative; E5, section 3.2. A key or
     hard negative that shares one of its `groups`, [N or 2N, G] int64, with the query's key is no negative.
     """
-    candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
+    candidates = (
+        keys if hard_negatives is None else torch.cat([keys, hard_negatives])
+    )  # [N or 2N, d]
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N or 2N], [B]
         if groups is not None:
             logits = without_shared(logits, groups, numbers, numbers)
         return cross_entropy(logits, numbers, reduction="sum")
 
-    return mean_over_queries(loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature)
+    return mean_over_queries(
+        loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature
+    )
 
 
 @in_float32
@@ -106,8 +121,13 @@ def ranking_divergence(students: Tensor, teachers: Tensor, temperature: float) -
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N], [B]
         itself = numbers[:, None]  # [B, 1]
-        rows = [row.scatter(1, itself, -torch.inf) for row in (logits, theirs[numbers] @ theirs.T / temperature)]
-        ours, taught = (log_softmax(row, 1).scatter(1, itself, 0.0) for row in rows)  # [B, N], where 0 adds nothing
+        rows = [
+            row.scatter(1, itself, -torch.inf)
+            for row in (logits, theirs[numbers] @ theirs.T / temperature)
+        ]
+        ours, taught = (
+            log_softmax(row, 1).scatter(1, itself, 0.0) for row in rows
+        )  # [B, N], where 0 adds nothing
         return kl_div(ours, taught, reduction="sum", log_target=True)
 
     own = normalize(students, dim=-1)  # [N, d]

@@ -43,7 +43,9 @@ class _TokenCrossEntropy(torch.autograd.Function):
         total = scores.new_zeros((), dtype=torch.promote_types(scores.dtype, torch.float32))
         gradient = torch.empty_like(scores)  # [M, V]
         rows = CHUNK_ROWS if scores.is_cpu else GPU_CHUNK_ROWS
-        for chunk, right, out in zip(*(x.split(rows) for x in (scores, targets, gradient)), strict=True):
+        for chunk, right, out in zip(
+            *(x.split(rows) for x in (scores, targets, gradient)), strict=True
+        ):
             shares = chunk.to(total.dtype).log_softmax(-1)  # [rows, V]
             places = right[:, None]  # [rows, 1]
             total -= shares.gather(1, places).sum()

@@ -17,7 +17,9 @@ def bidirectional_margin(
     should be lower than the positive's by at least `alpha` and at most `beta`. If all vectors are equal: alpha. SNCSE's
     loss; equation 2 of the small-BERT paper (section 3, after Wang et al., 2022).
     """
-    difference = cosine_similarity(anchors, soft_negatives) - cosine_similarity(anchors, positives)  # [N]
+    difference = cosine_similarity(anchors, soft_negatives) - cosine_similarity(
+        anchors, positives
+    )  # [N]
     return (relu(difference + alpha) + relu(-difference - beta)).mean()
 
 

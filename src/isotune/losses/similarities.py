@@ -30,7 +30,9 @@ def in_float32(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
     @wraps(loss)
     def computed(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         device = next(value.device.type for value in args if isinstance(value, Tensor))
-        exact = [v.float() if isinstance(v, Tensor) and v.dtype == torch.bfloat16 else v for v in args]
+        exact = [
+            v.float() if isinstance(v, Tensor) and v.dtype == torch.bfloat16 else v for v in args
+        ]
         with torch.autocast(device, enabled=False):
             return loss(*exact, **kwargs)  # type: ignore[arg-type]
 
@@ -80,12 +82,19 @@ def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperatur
 
 class _BlockwiseSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
+    def forward(
+        ctx: Any, loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float
+    ) -> Tensor:
         numbers = torch.arange(len(queries), device=queries.device)  # [Q]
-        of_queries, of_keys = torch.empty_like(queries), torch.zeros_like(keys)  # [Q, d], [K, d], the gradients
+        of_queries, of_keys = (
+            torch.empty_like(queries),
+            torch.zeros_like(keys),
+        )  # [Q, d], [K, d], the gradients
         total = queries.new_zeros(())
         size = BLOCK_QUERIES if queries.is_cpu else GPU_BLOCK_QUERIES
-        for which, block, out in zip(*(x.split(size) for x in (numbers, queries, of_queries)), strict=True):
+        for which, block, out in zip(
+            *(x.split(size) for x in (numbers, queries, of_queries)), strict=True
+        ):
             scaled = block / temperature  # [B, d]
             logits = scaled @ keys.T  # [B, K]
             if not any(ctx.needs_input_grad):

@@ -29,7 +29,10 @@ _OWN = {
     "mlm": ("MLMOptions", "mlm:MLM"),
     "mirror": ("MirrorOptions", "mirror:Mirror"),
     "self-guided": ("SelfGuidedOptions", "self_guided:SelfGuided"),
-    "self-guided-bt": ("SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"),
+    "self-guided-bt": (
+        "SelfGuidedBackTranslationOptions",
+        "back_translation:SelfGuidedBackTranslation",
+    ),
     "back-translation": ("BackTranslationOptions", "back_translation:BackTranslation"),
     "sncse": ("SNCSEOptions", "sncse:SNCSE"),
     "clsr": ("CLSROptions", "clsr:CLSR"),
@@ -40,7 +43,9 @@ _OWN = {
     "finetune-pair": ("FinetunePairOptions", "finetune:FinetunePair"),
 }
 
-METHODS: Registry[type[Method]] = Registry("method", {name: f"methods.{code}" for name, (_, code) in _OWN.items()})
+METHODS: Registry[type[Method]] = Registry(
+    "method", {name: f"methods.{code}" for name, (_, code) in _OWN.items()}
+)
 """The classes of the methods by name; each takes its options and the encoder that it trains."""
 
 OPTIONS: Registry[type[MethodOptions]] = Registry(

@@ -39,10 +39,14 @@ class Paraphrased(Method):
 
     def __init__(self, options: ParaphraseOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
-        self.translator = BackTranslator(options.translate, options.beams) if options.translate else None
+        self.translator = (
+            BackTranslator(options.translate, options.beams) if options.translate else None
+        )
         self.reads = Sentence if self.translator else None
 
-    def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
+    def prepare(
+        self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
+    ) -> Iterator[Row]:
         """Pairs unchanged; or each sentence with its back-translation, left out where the translation is blank."""
         if self.translator is None:
             yield from rows
@@ -58,7 +62,9 @@ class Paraphrased(Method):
 
         path = cache and cache / "back-translation.sqlite"
         say(f"back-translation: by {' and '.join(translate.models)}, kept in {path or 'memory'}")
-        for text, paraphrase in derived_texts(path, translate.settings, (row[0] for row in rows), make, BATCH):
+        for text, paraphrase in derived_texts(
+            path, translate.settings, (row[0] for row in rows), make, BATCH
+        ):
             if paraphrase:
                 yield Pair(text, paraphrase)
 
@@ -80,13 +86,17 @@ class SelfGuidedBackTranslation(Paraphrased, SelfGuided):
 class BackTranslator:
     """Translates with two models in turn. The models are loaded when the first text comes."""
 
-    models: Sequence[str]  # two folders or names on the Hugging Face hub: into another language, and back
+    models: Sequence[
+        str
+    ]  # two folders or names on the Hugging Face hub: into another language, and back
     beams: int  # the width of the beam search
 
     @property
     def settings(self) -> dict[str, object]:
         """Everything but the sentence that a paraphrase depends on: the cache's key."""
-        models = [str(Path(name).resolve()) if Path(name).is_dir() else name for name in self.models]
+        models = [
+            str(Path(name).resolve()) if Path(name).is_dir() else name for name in self.models
+        ]
         return {"models": models, "beams": self.beams}
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
@@ -103,9 +113,15 @@ class BackTranslator:
         translated = [""] * len(texts)
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            inputs = tokenizer([texts[i] for i in part], return_tensors="pt", padding=True, truncation=True)
-            generated = model.generate(**inputs.to(model.device), num_beams=self.beams, do_sample=False)
-            for i, text in zip(part, tokenizer.batch_decode(generated, skip_special_tokens=True), strict=True):
+            inputs = tokenizer(
+                [texts[i] for i in part], return_tensors="pt", padding=True, truncation=True
+            )
+            generated = model.generate(
+                **inputs.to(model.device), num_beams=self.beams, do_sample=False
+            )
+            for i, text in zip(
+                part, tokenizer.batch_decode(generated, skip_special_tokens=True), strict=True
+            ):
                 translated[i] = text.strip()
         return translated
 
@@ -124,10 +140,18 @@ def _load(name: str) -> tuple[Any, Any]:
         model, info = load_weights(AutoModelForSeq2SeqLM, folder, torch.float32)
         lost = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
         # Position embeddings that are computed, not learned, are not in the files of old models.
-        lost = [key for key in lost if "Sinusoidal" not in type(model.get_submodule(key.rpartition(".")[0])).__name__]
+        lost = [
+            key
+            for key in lost
+            if "Sinusoidal" not in type(model.get_submodule(key.rpartition(".")[0])).__name__
+        ]
         if lost:
             raise InputError(f"model {name}: its weights lack {', '.join(lost[:3])}")
     except InputError as error:
-        package = "; pip install 'isotune[translation]'" if isinstance(error.__cause__, ImportError) else ""
+        package = (
+            "; pip install 'isotune[translation]'"
+            if isinstance(error.__cause__, ImportError)
+            else ""
+        )
         raise InputError(f"translation {error}{package}") from error
     return tokenizer, model.to(default_device()).eval()

@@ -30,7 +30,9 @@ class CLSR(Method):
     def __init__(self, options: CLSROptions, encoder: Encoder) -> None:
         """Makes e, which is added to the encoder, and h, which is dropped after training."""
         super().__init__(options, encoder)
-        self.adds = Additions(heads=(_layer(encoder.dimension, options.width), _layer(options.width, options.width)))
+        self.adds = Additions(
+            heads=(_layer(encoder.dimension, options.width), _layer(options.width, options.width))
+        )
         self.projection = nn.Linear(options.width, options.width)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:

@@ -59,7 +59,12 @@ class ConSERTJoint(NLI):
         changes = [second] if first == Augmentation() else [first, second]
         plain = [View(sentences, pooling=self.pooling) for sentences in batch.texts]
         return plain + [
-            replace(view, augmentation=replace(change, of=side) if isinstance(change, Adversarial) else change)
+            replace(
+                view,
+                augmentation=replace(change, of=side)
+                if isinstance(change, Adversarial)
+                else change,
+            )
             for change in changes
             for side, view in enumerate(plain)
         ]
@@ -73,4 +78,7 @@ class ConSERTJoint(NLI):
         *_, first1, second1, first2, second2 = encoded
         temperature = self.options.temperature
         contrast = nt_xent(first1, first2, temperature) + nt_xent(second1, second2, temperature)
-        return {"cross_entropy": self.adversary(encoded, batch), "nt_xent": self.options.alpha * contrast}
+        return {
+            "cross_entropy": self.adversary(encoded, batch),
+            "nt_xent": self.options.alpha * contrast,
+        }

@@ -32,7 +32,9 @@ class Distil(Method):
         """Loads the teachers, or clones the encoder."""
         super().__init__(options, encoder)
         self.clone = None if options.teachers else deepcopy(encoder).requires_grad_(False)
-        self.teachers = [self.clone] if self.clone else [Encoder.load(name) for name in options.teachers]
+        self.teachers = (
+            [self.clone] if self.clone else [Encoder.load(name) for name in options.teachers]
+        )
         self.adds = Additions(pooling=encoder.pooling.on_last_layer(), drops_heads=True)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:

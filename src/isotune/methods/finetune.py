@@ -29,7 +29,9 @@ class FinetuneSentence(Method):
     rows: type[Row] = LabelledSentence
     options: FinetuneSentenceOptions | FinetunePairOptions
 
-    def __init__(self, options: FinetuneSentenceOptions | FinetunePairOptions, encoder: Encoder) -> None:
+    def __init__(
+        self, options: FinetuneSentenceOptions | FinetunePairOptions, encoder: Encoder
+    ) -> None:
         super().__init__(options, encoder)
         self.classes = options.classes
         self.dropout = nn.Dropout(options.dropout)
@@ -41,7 +43,11 @@ class FinetuneSentence(Method):
         o = self.options
         part = (0.0, o.dev_share) if split == "dev" else (o.dev_share, 1.0)
         metrics: dict[str, str] = {metric: metric for metric in o.metrics}
-        return {ROWS: ScoredFeed(self.rows, o.dev_data, metrics, self.classes, part)} if part[0] < part[1] else {}
+        return (
+            {ROWS: ScoredFeed(self.rows, o.dev_data, metrics, self.classes, part)}
+            if part[0] < part[1]
+            else {}
+        )
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sequences, each represented by its first token, or by what the encoder's heads make of that."""
@@ -72,7 +78,9 @@ class FinetunePair(FinetuneSentence):
         super().__init__(options, encoder)
         self.rows = LabelledPair if options.classes else ScoredPair
 
-    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+    def tokenize(
+        self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
+    ) -> Tokenized:
         """Both texts of a pair as one sequence."""
         first, second = columns
         ids, first_lengths = encoder.tokenize_pairs(first, second, max_length)

@@ -69,8 +69,13 @@ class BERTCF(Mirror):
         z = [self.to_z(vectors) for vectors in encoded]  # [N, d] each
         contrastive = super().loss(z, batch)["mirror"]
         likelihood = bits_per_dimension(self.to_z(encoded[0].detach()), self.log_determinant())
-        return {"bits_per_dimension": likelihood, "mirror": self.options.contrastive_weight * contrastive}
+        return {
+            "bits_per_dimension": likelihood,
+            "mirror": self.options.contrastive_weight * contrastive,
+        }
 
 
 def _flow(options: FlowShape, encoder: Encoder) -> NormalizingFlow:
-    return NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
+    return NormalizingFlow(
+        encoder.dimension, options.mixing, options.levels, options.depth, options.width
+    )

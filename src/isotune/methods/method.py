@@ -48,7 +48,9 @@ ROWS = "rows"
 
 Split = Literal["dev", "test"]
 
-ENOUGH = 100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
+ENOUGH = (
+    100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
+)
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,17 @@ class Feed:
     """A source of rows to train on."""
 
     rows: type[Row]  # what is tokenized
-    reads: type[Row] | None = None  # the rows of the source, where `Method.prepare` makes the others from them
+    reads: type[Row] | None = (
+        None  # the rows of the source, where `Method.prepare` makes the others from them
+    )
     data: tuple[str, ...] = ()  # the sources, as `data.read` takes them; empty for the stage's
     batch_size: int = 0  # rows in one update; 0 for the stage's option
-    classes: tuple[str, ...] = ()  # the labels of labelled rows, in the order of their class numbers
-    enough: int = 0  # rows that are drawn where the user asks for no number; 0 for those that the steps take
+    classes: tuple[
+        str, ...
+    ] = ()  # the labels of labelled rows, in the order of their class numbers
+    enough: int = (
+        0  # rows that are drawn where the user asks for no number; 0 for those that the steps take
+    )
 
 
 @dataclass(frozen=True)
@@ -71,21 +79,36 @@ class ScoredFeed:
     data: tuple[str, ...]  # the sources, as `data.read` takes them
     metrics: Mapping[str, str]  # the name of each score -> its metric in `evaluation.metrics`
     classes: tuple[str, ...] = ()  # as `Feed` has them
-    part: tuple[float, float] = (0.0, 1.0)  # where the rows to score on begin and end, as shares of all rows
+    part: tuple[float, float] = (
+        0.0,
+        1.0,
+    )  # where the rows to score on begin and end, as shares of all rows
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """The tokens of N rows."""
 
-    texts: tuple[Packed, ...] = ()  # N sentences for each text of a row: one for sentences, two for pairs
-    targets: Tensor | None = None  # [N] int64 class numbers, [N] float32 scores, or [N, D] of teachers
+    texts: tuple[
+        Packed, ...
+    ] = ()  # N sentences for each text of a row: one for sentences, two for pairs
+    targets: Tensor | None = (
+        None  # [N] int64 class numbers, [N] float32 scores, or [N, D] of teachers
+    )
     sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
-    max_length: int | None = None  # the number of tokens that texts were cut to; None is the encoder's limit
-    generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it
-    feeds: Mapping[str, Batch] = field(default_factory=dict)  # of several feeds: a batch of each; `texts` has all texts
+    max_length: int | None = (
+        None  # the number of tokens that texts were cut to; None is the encoder's limit
+    )
+    generator: Generator = field(
+        default_factory=Generator
+    )  # on the CPU; all random numbers of a method come from it
+    feeds: Mapping[str, Batch] = field(
+        default_factory=dict
+    )  # of several feeds: a batch of each; `texts` has all texts
     masked: tuple[Masked, ...] = ()  # the texts with masked tokens, once `MLM.draw` has drawn them
-    vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors in place of each text, for a method that is `cached`
+    vectors: tuple[
+        Tensor, ...
+    ] = ()  # [N, d] pooled vectors in place of each text, for a method that is `cached`
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
@@ -112,7 +135,9 @@ class View:
     """N sentences to encode."""
 
     tokens: Packed
-    augmentation: Augmentation = field(default_factory=Augmentation)  # how the embedding layer changes the sentences
+    augmentation: Augmentation = field(
+        default_factory=Augmentation
+    )  # how the embedding layer changes the sentences
     pooling: Pooling | TokenStates | None = None  # replaces the encoder's pooling
     # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
     # or evaluation) that it is in.
@@ -135,7 +160,9 @@ class Additions:
     prompt: str | None = None  # replaces the encoder's prompt
     pooling: Pooling | None = None  # replaces the encoder's pooling
     drops_heads: bool = False  # whether the encoder loses the heads that it has
-    token_weights: Tensor | None = None  # [vocabulary] how much each token weighs in the encoder's mean
+    token_weights: Tensor | None = (
+        None  # [vocabulary] how much each token weighs in the encoder's mean
+    )
     language_head: LanguageHead | None = None  # the masked-language-model head, which is trained
 
     @property
@@ -156,7 +183,10 @@ class Additions:
         if self.prompt is not None:
             encoder.prompt, encoder.settings = self.prompt, {**encoder.settings, **NO_PROMPTS}
         if self.pooling is not None:
-            encoder.pooling, encoder.token_weights = self.pooling, None  # the weights were made for another pooling
+            encoder.pooling, encoder.token_weights = (
+                self.pooling,
+                None,
+            )  # the weights were made for another pooling
         if self.token_weights is not None:
             encoder.token_weights = self.token_weights.to(encoder.device)
         if self.language_head is not None:
@@ -222,13 +252,17 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.options = options
         if isinstance(options, AugmentedOptions):
-            self.augmentations = [_augmentation(name, options, encoder) for name in options.augmentations]
+            self.augmentations = [
+                _augmentation(name, options, encoder) for name in options.augmentations
+            ]
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """The encoder's parameters that are trained, beside those of `adds`; by default all, or none if `cached`."""
         return () if self.cached else encoder.parameters()
 
-    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+    def tokenize(
+        self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
+    ) -> Tokenized:
         """Tokenizes the texts of some rows, column by column; by default each by itself, under the encoder's prompt.
 
         The encoder has everything that the method adds. Texts are cut to `max_length` tokens.
@@ -247,7 +281,9 @@ class Method(nn.Module, ABC):
         """
         return {}
 
-    def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterable[Row]:
+    def prepare(
+        self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
+    ) -> Iterable[Row]:
         """Makes the rows to tokenize from the rows of the source, as a stream; by default they are the same.
 
         `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line into the run's log.

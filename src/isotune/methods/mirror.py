@@ -36,7 +36,9 @@ class Mirror(Method):
         if options.span_length:
             mask_token_id(encoder.tokenizer, "masked spans", "a span_length of 0, or another model")
         if self.needs_text and encoder.lowercase:
-            raise InputError("spans characters: this encoder lowercases its text, the mask token too; use spans tokens")
+            raise InputError(
+                "spans characters: this encoder lowercases its text, the mask token too; use spans tokens"
+            )
 
     def draw(self, batch: Batch) -> Batch:
         """Masks a span of every sentence, as a second text of its row."""
@@ -53,7 +55,9 @@ class Mirror(Method):
         if not options.span_length:
             return sentences
         if options.spans == "tokens":
-            return mask_tokens(sentences, self.tokenizer, options.span_rate, options.span_length, batch.generator)
+            return mask_tokens(
+                sentences, self.tokenizer, options.span_rate, options.span_length, batch.generator
+            )
         (text,) = batch.sentences
         masked = mask_characters(text, self.tokenizer, options.span_length, batch.generator)
         return pack(self.tokenize_masked(masked, batch.max_length))

@@ -38,11 +38,15 @@ class MLM(Method):
         super().__init__(options, encoder)
         mask_token_id(encoder.tokenizer, "masked language modelling", "another model")
         self.weight, self.rate, self.tokenizer = weight, options.masking_rate, encoder.tokenizer
-        self.adds = Additions(language_head=encoder.language_head or LanguageHead(encoder.backbone.model))
+        self.adds = Additions(
+            language_head=encoder.language_head or LanguageHead(encoder.backbone.model)
+        )
 
     def draw(self, batch: Batch) -> Batch:
         """Masks tokens of every text."""
-        texts = tuple(masked(tokens, self.tokenizer, self.rate, batch.generator) for tokens in batch.texts)
+        texts = tuple(
+            masked(tokens, self.tokenizer, self.rate, batch.generator) for tokens in batch.texts
+        )
         return replace(batch, masked=texts)
 
     def views(self, batch: Batch) -> Sequence[View]:

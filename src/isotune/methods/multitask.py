@@ -36,13 +36,18 @@ class Multitask(Method):
             nn.Dropout(options.sentiment_dropout), nn.Linear(d, len(options.sentiment_classes))
         )
         self.paraphrase = nn.Linear(d, options.projection)
-        self.similarity = nn.Sequential(nn.Dropout(options.similarity_dropout), nn.Linear(d, options.projection))
+        self.similarity = nn.Sequential(
+            nn.Dropout(options.similarity_dropout), nn.Linear(d, options.projection)
+        )
 
     def feeds(self) -> Mapping[str, Feed]:
         """The training rows of each task."""
         return {
             task: Feed(
-                rows, data=self._option(task, "data"), batch_size=self._option(task, "batch_size"), classes=classes
+                rows,
+                data=self._option(task, "data"),
+                batch_size=self._option(task, "batch_size"),
+                classes=classes,
             )
             for task, rows, classes, _ in self.tasks
         }
@@ -67,8 +72,10 @@ class Multitask(Method):
         h = o.similarity_hinge
         return {
             "sentiment": o.sentiment_weight * cross_entropy(self.sentiment(encoded[0]), labels),
-            "paraphrase": o.paraphrase_weight * cosine_embedding(cosines, alike == 1, o.paraphrase_hinge),
-            "similarity": o.similarity_weight * mse_loss(similarities, h + (1 - h) * scores / HIGHEST_SCORE),
+            "paraphrase": o.paraphrase_weight
+            * cosine_embedding(cosines, alike == 1, o.paraphrase_hinge),
+            "similarity": o.similarity_weight
+            * mse_loss(similarities, h + (1 - h) * scores / HIGHEST_SCORE),
         }
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
@@ -77,7 +84,10 @@ class Multitask(Method):
         if name == "sentiment":
             return self.sentiment(encoded[0]).argmax(1)
         if name == "paraphrase":
-            return (_cosines(self.paraphrase, encoded, o.paraphrase_hinge) >= (1 + o.paraphrase_hinge) / 2).long()
+            return (
+                _cosines(self.paraphrase, encoded, o.paraphrase_hinge)
+                >= (1 + o.paraphrase_hinge) / 2
+            ).long()
         h = o.similarity_hinge
         return HIGHEST_SCORE * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
 

@@ -91,12 +91,16 @@ class Parser(NamedTuple):
 
 def find_parser(parser: str) -> Parser:
     """The parser that an option of SNCSE names (`SNCSEOptions.parser`)."""
-    by_words = Parser("a word list", "words 2", partial(map, guess))  # the number changes with the words
+    by_words = Parser(
+        "a word list", "words 2", partial(map, guess)
+    )  # the number changes with the words
     if parser == "words":
         return by_words
     if parser == "auto":
         if find_spec(DEFAULT_MODEL) is None:
-            return by_words._replace(name=f"a word list, as spaCy's {DEFAULT_MODEL} is not installed")
+            return by_words._replace(
+                name=f"a word list, as spaCy's {DEFAULT_MODEL} is not installed"
+            )
         parser = DEFAULT_MODEL
     try:
         import spacy
@@ -109,29 +113,42 @@ def find_parser(parser: str) -> Parser:
         ) from error
     for component in "parser", "tagger", "lemmatizer":
         if component not in language.pipe_names:
-            raise InputError(f"parser {parser}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it takes")
+            raise InputError(
+                f"parser {parser}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it takes"
+            )
     name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
 
     def parse(sentences: Iterable[str]) -> Iterator[list[Word]]:
         for document in language.pipe(sentences):
-            yield [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
+            yield [
+                Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_)
+                for token in document
+            ]
 
     return Parser(name, name, parse)
 
 
 # Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.
 _WORD = re.compile(
-    r"\w+?(?=n['\u2019]t\b)|n['\u2019]t\b|can(?=not\b)|['\u2019](?:re|ve|ll|m|d|s)\b|\w+(?:-\w+)*|\S", re.IGNORECASE
+    r"\w+?(?=n['\u2019]t\b)|n['\u2019]t\b|can(?=not\b)|['\u2019](?:re|ve|ll|m|d|s)\b|\w+(?:-\w+)*|\S",
+    re.IGNORECASE,
 )
-_AUXILIARIES = _BE | _MODALS | {"do", "does", "did", "have", "has", "had", "'m", "'re", "'ll", "'d", "'ve"}
-_BEFORE_IS = frozenset(["he", "she", "it", "who", "which", "that", "there", "what"])  # after others, 's is a genitive
+_AUXILIARIES = (
+    _BE | _MODALS | {"do", "does", "did", "have", "has", "had", "'m", "'re", "'ll", "'d", "'ve"}
+)
+_BEFORE_IS = frozenset(
+    ["he", "she", "it", "who", "which", "that", "there", "what"]
+)  # after others, 's is a genitive
 
 
 def guess(sentence: str) -> list[Word]:
     """The words of a sentence; the first modal or form of be, have or do is labelled as an auxiliary."""
     matches = list(_WORD.finditer(sentence))
     ends = [match.start() for match in matches[1:]] + [len(sentence)]
-    words = [Word(match[0], sentence[match.end() : end]) for match, end in zip(matches, ends, strict=True)]
+    words = [
+        Word(match[0], sentence[match.end() : end])
+        for match, end in zip(matches, ends, strict=True)
+    ]
     lower = [_lower(word.text) for word in words]
     for i, text in enumerate(lower):
         known = text in _AUXILIARIES or (text == "'s" and lower[i - 1] in _BEFORE_IS)

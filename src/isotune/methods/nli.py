@@ -20,7 +20,11 @@ class NLI(Method):
     """Both sentences of a pair, classified together by cross entropy."""
 
     rows = LabelledPair
-    classes = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
+    classes = (
+        "contradiction",
+        "entailment",
+        "neutral",
+    )  # in the order of the authors' class numbers
 
     options: NLIOptions
 
@@ -28,11 +32,15 @@ class NLI(Method):
         """Makes the classifier, W f + b of equation 2."""
         super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
-        self.classifier = nn.Linear((4 if options.max_square else 3) * encoder.dimension, len(self.classes))
+        self.classifier = nn.Linear(
+            (4 if options.max_square else 3) * encoder.dimension, len(self.classes)
+        )
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the pairs' labels."""
         premises, hypotheses = encoded
         assert batch.targets is not None
-        logits = self.classifier(pair_features(premises, hypotheses, self.options.max_square))  # [N, classes]
+        logits = self.classifier(
+            pair_features(premises, hypotheses, self.options.max_square)
+        )  # [N, classes]
         return {"cross_entropy": cross_entropy(logits, batch.targets)}

@@ -26,7 +26,9 @@ def _augmentation(name: str) -> str:
     kind, colon, rate = name.partition(":")
     AUGMENTATIONS.check(kind)
     if colon and not re.fullmatch(r"0?\.\d+|0", rate):
-        raise ValueError(f"{name}: the rate of an augmentation is at least 0 and below 1, such as {kind}:0.2")
+        raise ValueError(
+            f"{name}: the rate of an augmentation is at least 0 and below 1, such as {kind}:0.2"
+        )
     return name
 
 
@@ -37,7 +39,9 @@ class Use(Enum):
     """What the sources or models that a field names are for; it stands in the field's annotation."""
 
     TRAIN = "train"  # sources to train on, in place of the recipe's `data`
-    SCORE = "score"  # labelled sources that the method is scored on, in place of the recipe's dev pairs
+    SCORE = (
+        "score"  # labelled sources that the method is scored on, in place of the recipe's dev pairs
+    )
     LOAD = "load"  # models that the method loads beside the encoder, such as translation models
 
 
@@ -48,7 +52,9 @@ ScoreSources = Annotated[tuple[str, ...], Field(min_length=1), Use.SCORE]
 class MethodOptions(BaseModel):
     """Options of a method."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
+    )
 
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
@@ -56,11 +62,17 @@ class MethodOptions(BaseModel):
     @classmethod
     def fields_for(cls, *uses: Use) -> list[str]:
         """The names of the fields that name sources or models for one of these uses."""
-        return [name for name, field in cls.model_fields.items() if any(use in field.metadata for use in uses)]
+        return [
+            name
+            for name, field in cls.model_fields.items()
+            if any(use in field.metadata for use in uses)
+        ]
 
     def named(self, use: Use) -> tuple[str, ...]:
         """The sources or models that the options name for this use."""
-        return tuple(chain.from_iterable(getattr(self, name) or () for name in self.fields_for(use)))
+        return tuple(
+            chain.from_iterable(getattr(self, name) or () for name in self.fields_for(use))
+        )
 
 
 class AugmentedOptions(MethodOptions):
@@ -159,7 +171,9 @@ class SNCSEOptions(AugmentedOptions):
     @model_validator(mode="after")
     def _ordered_margins(self) -> Self:
         if self.alpha > self.beta:
-            raise ValueError(f"alpha {self.alpha:g} is above beta {self.beta:g}: no difference would do for both")
+            raise ValueError(
+                f"alpha {self.alpha:g} is above beta {self.beta:g}: no difference would do for both"
+            )
         return self
 
 

@@ -48,10 +48,14 @@ class Pairs(Method):
         if options.negatives:
             self.rows = Triplet
 
-    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+    def tokenize(
+        self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
+    ) -> Tokenized:
         """Each text under the encoder's prompt for its role, if it has such prompts."""
         both = zip(ROLES, columns, strict=False)
-        return Tokenized([encoder.prompted(role).tokenize(texts, max_length) for role, texts in both])
+        return Tokenized(
+            [encoder.prompted(role).tokenize(texts, max_length) for role, texts in both]
+        )
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE: each first text has to find its second text, without false negatives."""
@@ -73,7 +77,9 @@ class Crops(Method):
         super().__init__(options, encoder)
         self.tokenize_passages = encoder.prompted("document").tokenize
 
-    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+    def tokenize(
+        self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
+    ) -> Tokenized:
         """Tokenizes a passage of each text, which stands for those that are drawn."""
         passages, _ = two_passages(columns[0], Generator().manual_seed(0))
         return Tokenized([self.tokenize_passages(passages, max_length)])
@@ -87,7 +93,11 @@ class Crops(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """NT-Xent between the passages, which have equal roles, without false negatives."""
         first, second = encoded
-        return {"nt_xent": nt_xent(first, second, self.options.temperature, groups(batch).to(first.device))}
+        return {
+            "nt_xent": nt_xent(
+                first, second, self.options.temperature, groups(batch).to(first.device)
+            )
+        }
 
 
 def groups(batch: Batch) -> Tensor:
@@ -99,11 +109,16 @@ def groups(batch: Batch) -> Tensor:
         InputError: all rows share a text.
     """
     numbers: dict[bytes, int] = {}
-    columns = [[numbers.setdefault(normalized(text), len(numbers)) for text in texts] for texts in batch.sentences]
+    columns = [
+        [numbers.setdefault(normalized(text), len(numbers)) for text in texts]
+        for texts in batch.sentences
+    ]
     of_rows, negatives = columns[:2], columns[2:]
     table = torch.tensor(of_rows).T
     if (table == table[0]).all(0).any():
         raise InputError(
             "all rows of a step share a text, so none is left to compare with: give other texts, or a larger batch size"
         )
-    return torch.cat([table, *(torch.tensor(numbers)[:, None].expand_as(table) for numbers in negatives)])
+    return torch.cat(
+        [table, *(torch.tensor(numbers)[:, None].expand_as(table) for numbers in negatives)]
+    )

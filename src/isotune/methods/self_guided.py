@@ -44,12 +44,19 @@ class Tethered(Method):
         self.frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
         self.projection: nn.Module = nn.Identity()
         if options.projection:  # F of section 3.1: two linear layers, each followed by GELU
-            first, second = (nn.Linear(size, PROJECTION_WIDTH) for size in (encoder.dimension, PROJECTION_WIDTH))
-            self.projection = nn.Sequential(started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU())
+            first, second = (
+                nn.Linear(size, PROJECTION_WIDTH) for size in (encoder.dimension, PROJECTION_WIDTH)
+            )
+            self.projection = nn.Sequential(
+                started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU()
+            )
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """All parameters but those of the embedding layer ("layer 0", section 3.1 and Figure 2)."""
-        embeddings = {id(parameter) for parameter in encoder.backbone.model.get_submodule("embeddings").parameters()}
+        embeddings = {
+            id(parameter)
+            for parameter in encoder.backbone.model.get_submodule("embeddings").parameters()
+        }
         return [parameter for parameter in encoder.parameters() if id(parameter) not in embeddings]
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
@@ -58,7 +65,11 @@ class Tethered(Method):
             return {}
         weights = zip(encoder.backbone.parameters(), self.frozen.parameters(), strict=True)
         # Weights that aren't trained differ by 0. mse_loss stores no difference for the backward pass; a square would.
-        distances = [mse_loss(tuned, fixed, reduction="sum") for tuned, fixed in weights if tuned.requires_grad]
+        distances = [
+            mse_loss(tuned, fixed, reduction="sum")
+            for tuned, fixed in weights
+            if tuned.requires_grad
+        ]
         return {"regularizer": self.options.regularizer * torch.stack(distances).sum()}
 
 
@@ -77,20 +88,30 @@ class SelfGuided(Tethered):
                 "equal numbers can be compared: start from a model without a head that changes the number"
             )
         every = range(encoder.backbone.layers + 1)
-        layers = Pooling(layers=options.view_layers or tuple(every)).resolve(encoder.backbone.layers)
+        layers = Pooling(layers=options.view_layers or tuple(every)).resolve(
+            encoder.backbone.layers
+        )
         self.of_layers = Pooling(options.view_pooling, tuple(layers), each=True)
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The first text of each row in the tuned copy, and the last text in the fixed copy."""
         self.frozen.train(self.options.frozen_dropout)
         tuned, fixed = self.augmentations
-        return View(batch.texts[0], tuned), View(batch.texts[-1], fixed, self.of_layers, self.frozen)
+        return View(batch.texts[0], tuned), View(
+            batch.texts[-1], fixed, self.of_layers, self.frozen
+        )
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The objective, on projected vectors."""
         c, h = encoded  # [N, d], [N, layers, d]
         objective = self.options.objective
         if objective != "opt3":
-            layer = torch.randint(h.shape[1], (len(h),), generator=batch.generator)  # the sampler sigma
+            layer = torch.randint(
+                h.shape[1], (len(h),), generator=batch.generator
+            )  # the sampler sigma
             h = h[torch.arange(len(h), device=h.device), moved(layer, h.device)]  # [N, d]
-        return {objective: OBJECTIVES[objective](self.projection(c), self.projection(h), self.options.temperature)}
+        return {
+            objective: OBJECTIVES[objective](
+                self.projection(c), self.projection(h), self.options.temperature
+            )
+        }

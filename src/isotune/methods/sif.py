@@ -35,7 +35,9 @@ class SIF(ClosedForm):
         super().__init__(options, encoder)
         if encoder.pooling.mode != "mean":
             mode = encoder.pooling.mode
-            raise InputError(f"pooling {mode}: SIF weighs the tokens of a mean; give pooling mean, or leave SIF out")
+            raise InputError(
+                f"pooling {mode}: SIF weighs the tokens of a mean; give pooling mean, or leave SIF out"
+            )
         if encoder.token_weights is not None:
             raise InputError(
                 "the encoder weighs its tokens already; leave SIF out, or give pooling mean for equal weights"

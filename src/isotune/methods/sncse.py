@@ -46,7 +46,9 @@ class SNCSE(Method):
         """With prompts, the encoder gets the anchor's prompt and pooling at the mask token."""
         super().__init__(options, encoder)
         self.parser = find_parser(options.parser)
-        self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
+        self.projection = (
+            tanh_projection(encoder.dimension) if options.projection else nn.Identity()
+        )
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):
                 raise InputError(
@@ -62,7 +64,9 @@ class SNCSE(Method):
             pooling = replace(encoder.pooling, mode="mask", mask_id=mask, mask_first=False)
             self.adds = Additions(prompt=ANCHOR, pooling=pooling)
 
-    def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
+    def prepare(
+        self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
+    ) -> Iterator[Row]:
         """Triplets of each sentence as anchor, the same sentence as positive, and its negation."""
         path = cache and cache / "negations.sqlite"
         say(f"soft negatives: by {self.parser.name}, kept in {path or 'memory'}")
@@ -71,7 +75,9 @@ class SNCSE(Method):
         def make(texts: list[str]) -> list[str]:
             return [f"{rule}\t{text}" for text, rule in map(negate, self.parser.parse(texts))]
 
-        negations = derived_texts(path, {"parser": self.parser.key}, (row[0] for row in rows), make, BATCH)
+        negations = derived_texts(
+            path, {"parser": self.parser.key}, (row[0] for row in rows), make, BATCH
+        )
         for sentence, made in negations:
             rule, _, negation = made.partition("\t")
             counts[rule] += 1
@@ -79,12 +85,16 @@ class SNCSE(Method):
         shares = ", ".join(f"{rule} {counts[rule] / counts.total():.1%}" for rule in RULES)
         say(f"soft negatives: {counts.total():,}; by the rules {shares}")
 
-    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+    def tokenize(
+        self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
+    ) -> Tokenized:
         """The first text under the anchor's prompt, the others under the positive's."""
         if not self.options.prompts:
             return super().tokenize(encoder, columns, max_length)
         prompted = zip(columns, (ANCHOR, POSITIVE, POSITIVE), strict=True)
-        return Tokenized([encoder.tokenize(texts, max_length, prompt) for texts, prompt in prompted])
+        return Tokenized(
+            [encoder.tokenize(texts, max_length, prompt) for texts, prompt in prompted]
+        )
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from anchors to positives, and the weighted margin loss of the negations."""

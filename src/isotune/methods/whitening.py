@@ -30,7 +30,9 @@ class Whitening(ClosedForm):
         d = encoder.dimension
         kept = options.dimensions or d
         if kept > d:
-            raise InputError(f"dimensions {kept}: the encoder's vectors have {d}; keep that many or fewer")
+            raise InputError(
+                f"dimensions {kept}: the encoder's vectors have {d}; keep that many or fewer"
+            )
         whitened = Dense(d, kept, activation="Identity")
         nn.init.eye_(whitened.linear.weight)
         nn.init.zeros_(whitened.linear.bias)

@@ -18,7 +18,10 @@ from isotune.registry import Registry
 
 ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
-PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}  # for two texts in the place of a sentence
+PAIRS_RECIPES = {
+    DEFAULT_RECIPE: "pairs",
+    ENCODER_RECIPE: "adapt-pairs",
+}  # for two texts in the place of a sentence
 MODEL_KINDS = {
     ENCODER_RECIPE: "a finished encoder: its folder has modules.json",
     DEFAULT_RECIPE: "a language model that is no sentence encoder yet: its folder has no modules.json",
@@ -27,8 +30,15 @@ MODEL_KINDS |= {PAIRS_RECIPES[name]: kind for name, kind in MODEL_KINDS.items()}
 
 
 _FILES = toml_files(resources.files(__name__))
-_FIRST = (*PAIRS_RECIPES, *PAIRS_RECIPES.values(), "crops", "consert-sif")  # for texts of the user's own
-RECIPES: Registry[Traversable] = Registry("recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)})
+_FIRST = (
+    *PAIRS_RECIPES,
+    *PAIRS_RECIPES.values(),
+    "crops",
+    "consert-sif",
+)  # for texts of the user's own
+RECIPES: Registry[Traversable] = Registry(
+    "recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)}
+)
 """The TOML files of the recipes by name, in the order in which people need them."""
 
 
@@ -56,23 +66,36 @@ def plan_table(
     `pairs` are the columns of two texts, for which a model has another recipe than for sentences.
     """
     if recipe and method:
-        raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
+        raise InputError(
+            f"recipe {recipe} and method {method} are both given; a recipe names its own method"
+        )
     names: Mapping[str, Collection[str]] = {"recipe": RECIPES, "method": METHODS}
-    kind, given, other = ("method", method, "recipe") if method else ("recipe", str(recipe or ""), "method")
+    kind, given, other = (
+        ("method", method, "recipe") if method else ("recipe", str(recipe or ""), "method")
+    )
     if given and given not in names[kind] and not given.endswith(TOML):
         meant, *_ = [*nearest(given, chain(*names.values())), given]
         if meant in names[other] and meant not in names[kind]:
-            using = [each for each in RECIPES if meant in {stage["method"] for stage in read_recipe(each)["stages"]}]
+            using = [
+                each
+                for each in RECIPES
+                if meant in {stage["method"] for stage in read_recipe(each)["stages"]}
+            ]
             its = f", or one of its recipes: {', '.join(using)}" if using else ""
             raise InputError(f"{given} is no {kind}: give {other} {meant}{its}")
     if method:
-        return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
+        return {
+            "title": f"{method} with its defaults",
+            "stages": [{"method": METHODS.check(method)}],
+        }
     return read_recipe(recipe or recipe_of_model(model, pairs))
 
 
 def recipe_of_model(model: object, pairs: object = None) -> str:
     """The recipe for a model, a name or an encoder, and for sentences or pairs; for runs without recipe and method."""
-    finished = not isinstance(model, str | Path | None) or is_finished_encoder(model or BUNDLED_MODEL)
+    finished = not isinstance(model, str | Path | None) or is_finished_encoder(
+        model or BUNDLED_MODEL
+    )
     name = ENCODER_RECIPE if finished else DEFAULT_RECIPE
     return PAIRS_RECIPES[name] if pairs else name
 
@@ -105,9 +128,13 @@ def resolve(
     without_sources = [stage for stage in plan.stages if not stage.named_sources]
     if (sources or sources is None) and not without_sources:
         got = sources[0] if sources else "rows"
-        raise InputError(f"{name}: every stage names the data it reads, so give no other sources (got {got})")
+        raise InputError(
+            f"{name}: every stage names the data it reads, so give no other sources (got {got})"
+        )
     if without_sources and not plan.data and sources is not None:
-        raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
+        raise InputError(
+            "no data: name at least one file or dataset to train on, such as stsb-open:train"
+        )
     if with_stand_ins:
         from isotune.data.datasets import stand_ins  # here, because help needs no data
 

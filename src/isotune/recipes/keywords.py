@@ -17,7 +17,11 @@ from isotune.recipes.training import TrainingOptions
 def keywords() -> dict[str, Any]:
     """The type of each option by its name; several methods may have an option of one name."""
     types: dict[str, Any] = {name: get_type_hints(Recipe)[name] for name in RUN_OPTIONS[1:]}
-    models: list[type[BaseModel]] = [EncoderOptions, TrainingOptions, *(OPTIONS[name] for name in sorted(OPTIONS))]
+    models: list[type[BaseModel]] = [
+        EncoderOptions,
+        TrainingOptions,
+        *(OPTIONS[name] for name in sorted(OPTIONS)),
+    ]
     for model in models:
         hints = get_type_hints(model)
         types |= {name: hints[name] | types.get(name, hints[name]) for name in model.model_fields}
@@ -27,5 +31,8 @@ def keywords() -> dict[str, Any]:
 def with_keywords(signature: Signature) -> Signature:
     """The signature with all options in the place of `**options`; None stands for the recipe's value."""
     *fixed, _ = signature.parameters.values()
-    more = (Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in keywords().items())
+    more = (
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in keywords().items()
+    )
     return signature.replace(parameters=[*fixed, *more])

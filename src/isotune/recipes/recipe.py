@@ -12,7 +12,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from isotune.data.rows import is_unicode
 from isotune.encoder.options import EncoderOptions
@@ -21,7 +29,11 @@ from isotune.methods import OPTIONS
 from isotune.methods.options import MethodOptions, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
-RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
+RIVALS = {
+    "steps": "epochs",
+    "epochs": "steps",
+    "learning_rate": "rate_width",
+}  # an option, and what it replaces
 RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
 
 
@@ -36,7 +48,9 @@ class Inputs(NamedTuple):
     """The data and models that a stage reads, besides the encoder that it trains."""
 
     data: tuple[str, ...]  # sources that it trains on
-    dev: tuple[str, ...]  # labelled sources that it is scored on; empty if the recipe's dev data choose the step
+    dev: tuple[
+        str, ...
+    ]  # labelled sources that it is scored on; empty if the recipe's dev data choose the step
     models: tuple[str, ...]  # extra models that it loads, such as translation models
 
 
@@ -66,7 +80,12 @@ class Stage(BaseModel):
         if table.get("data") and (names := model.fields_for(Use.TRAIN)):
             raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
         training = TrainingOptions.model_validate(_only(table, TrainingOptions))
-        return {"method": method, "data": table.get("data", ()), "options": options, "training": training}
+        return {
+            "method": method,
+            "data": table.get("data", ()),
+            "options": options,
+            "training": training,
+        }
 
     @property
     def named_sources(self) -> tuple[str, ...]:
@@ -77,7 +96,10 @@ class Stage(BaseModel):
     def _to_table(self) -> dict[str, Any]:
         """Joins the fields of a stage to the flat table."""
         data = {"data": self.data} if self.data else {}
-        options = {**self.options.model_dump(exclude_none=True), **self.training.model_dump(exclude_none=True)}
+        options = {
+            **self.options.model_dump(exclude_none=True),
+            **self.training.model_dump(exclude_none=True),
+        }
         return {"method": self.method, **data, **options}
 
 
@@ -159,7 +181,9 @@ class Recipe(BaseModel):
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
         options = stage.options
-        return Inputs(stage.named_sources or self.data, options.named(Use.SCORE), options.named(Use.LOAD))
+        return Inputs(
+            stage.named_sources or self.data, options.named(Use.SCORE), options.named(Use.LOAD)
+        )
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
@@ -167,9 +191,13 @@ class Recipe(BaseModel):
         try:
             recipe = cls.model_validate(table)
         except ValidationError as error:
-            raise invalid(name, error, unnamed="stages") from error  # options are known by their names
+            raise invalid(
+                name, error, unnamed="stages"
+            ) from error  # options are known by their names
         if not is_unicode(json.dumps(recipe.table(), ensure_ascii=False)):
-            raise InputError(f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8")
+            raise InputError(
+                f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8"
+            )
         return recipe
 
     def table(self) -> dict[str, Any]:
@@ -187,13 +215,19 @@ class Recipe(BaseModel):
         for stage in table["stages"]:
             keys = _stage_keys(stage["method"])
             # Masked language modelling stands beside steps.
-            parts.append((keys if OPTIONS[stage["method"]].takes_steps else keys - {"mlm_weight"}, stage))
+            parts.append(
+                (keys if OPTIONS[stage["method"]].takes_steps else keys - {"mlm_weight"}, stage)
+            )
         for key, value in options.items():
             having = [part for keys, part in parts if key in keys]
             if not having:
                 raise _unknown("option", key, {known for keys, _ in parts for known in keys})
             for part in having:
-                part[key] = {**part[key], **value} if key == "as_released" and isinstance(value, Mapping) else value
+                part[key] = (
+                    {**part[key], **value}
+                    if key == "as_released" and isinstance(value, Mapping)
+                    else value
+                )
             rival = RIVALS.get(key)
             if rival and rival not in options:
                 for part in having:

@@ -13,16 +13,22 @@ WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", 
 
 
 def _warmup(value: float | str) -> float | str:
-    right = re.fullmatch(r"\d+ (steps?|epochs?)", value) if isinstance(value, str) else 0 <= value <= 1
+    right = (
+        re.fullmatch(r"\d+ (steps?|epochs?)", value) if isinstance(value, str) else 0 <= value <= 1
+    )
     if not right:
-        raise ValueError("give a share of the steps from 0 to 1, or a number as '100 steps' or '10 epochs'")
+        raise ValueError(
+            "give a share of the steps from 0 to 1, or a number as '100 steps' or '10 epochs'"
+        )
     return value
 
 
 class AsReleased(BaseModel):
     """What single papers and their released scripts need: a stage's table `as_released`, which has no flags."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
+    )
 
     early_stopping: Literal["best", "previous"] = "best"
     """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
@@ -54,7 +60,9 @@ class AsReleased(BaseModel):
 class TrainingOptions(BaseModel):
     """How long, how fast and how carefully a stage trains."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
+    )
 
     batch_size: Annotated[Count, Field(ge=2)] = 64
     """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""

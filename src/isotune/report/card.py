@@ -30,17 +30,25 @@ def write_card(encoder: Encoder, folder: Path) -> Path:
     from huggingface_hub import metadata_load
 
     path = folder / CARD
-    with telling(Exception, f"{path}: its first lines are no YAML", "; mend the file, or remove it"):
+    with telling(
+        Exception, f"{path}: its first lines are no YAML", "; mend the file, or remove it"
+    ):
         earlier = (metadata_load(path) or {}) if path.exists() else {}
     licence = str(earlier.get("license", "")) if "isotune" in (earlier.get("tags") or ()) else ""
     write_text(path, model_card(encoder, folder, licence=licence))
     return path
 
 
-def model_card(encoder: Encoder, source: str | Path, *, licence: str = "", onnx: bool = False) -> str:
+def model_card(
+    encoder: Encoder, source: str | Path, *, licence: str = "", onnx: bool = False
+) -> str:
     """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder."""
     folder = Path(source)
-    run = _read_run(folder.parent) if folder.name == "encoder" and (folder.parent / "recipe.toml").exists() else None
+    run = (
+        _read_run(folder.parent)
+        if folder.name == "encoder" and (folder.parent / "recipe.toml").exists()
+        else None
+    )
     name = str(source)
     if folder.exists():
         name = folder.resolve().parent.name if run else folder.resolve().name
@@ -64,7 +72,9 @@ def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bo
     from huggingface_hub import ModelCardData
 
     base = run["model"] if run else source
-    data = [row["source"].removeprefix("hub:").partition(":")[0] for row in run["data"]] if run else []
+    data = (
+        [row["source"].removeprefix("hub:").partition(":")[0] for row in run["data"]] if run else []
+    )
     values: dict[str, Any] = {
         "base_model": base if local_model(base) is None and "/" in base else None,
         "datasets": sorted({name for name in data if "/" in name}) or None,
@@ -98,17 +108,31 @@ def _read_run(folder: Path) -> dict[str, Any]:
 def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
     """The tasks of a run, with their scores x 100 before and after; geometry does not say which encoder is better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
-    spaces = [task.scores("all", "spearman") for task in evaluation.after.tasks if isinstance(task, GeometryResult)]
+    spaces = [
+        task.scores("all", "spearman")
+        for task in evaluation.after.tasks
+        if isinstance(task, GeometryResult)
+    ]
     for task in (name for name in before if name not in set().union(*spaces)):
         yield task_title(task), 100 * before[task], 100 * after[task]
 
 
 def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for facts in {facts["sha256"]: facts for facts in stages.values() if "sha256" in facts}.values():
+    for facts in {
+        facts["sha256"]: facts for facts in stages.values() if "sha256" in facts
+    }.values():
         sources = [_told(source) for source in facts["sources"]]
         names = ", ".join(name for name, _ in sources) or "rows from Python"
-        licence = "; ".join(dict.fromkeys(licence for _, licences in sources for licence in licences)) or UNKNOWN
-        yield {"source": names, "rows": facts["rows"], "sha256": facts["sha256"], "licence": licence}
+        licence = (
+            "; ".join(dict.fromkeys(licence for _, licences in sources for licence in licences))
+            or UNKNOWN
+        )
+        yield {
+            "source": names,
+            "rows": facts["rows"],
+            "sha256": facts["sha256"],
+            "licence": licence,
+        }
 
 
 def _without_paths(value: Any) -> Any:

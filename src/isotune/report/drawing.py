@@ -29,10 +29,17 @@ LETTER_WIDTH = 0.07  # inches, in a legend
 TITLE_LETTERS = 38  # in a line of a panel's title
 PNG_DPI, BITMAP_DPI = 300, 200
 
-styled = rc_context(rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False))
+styled = rc_context(
+    rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
+)
 """Decorates functions that draw or save: matplotlib makes some parts of a figure only when it is saved."""
 
-RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 2}
+RING: dict[str, Any] = {
+    "marker": "o",
+    "linestyle": "none",
+    "markerfacecolor": "none",
+    "markeredgewidth": 2,
+}
 """Keywords of `Axes.plot` for a ring."""
 
 
@@ -62,7 +69,9 @@ def panels(
     columns = min(columns, len(titles))
     rows = -(-len(titles) // columns)
     figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
-    grid = figure.subplots(rows, columns, sharex=bool(same), sharey=same == "axes", squeeze=False).ravel()
+    grid = figure.subplots(
+        rows, columns, sharex=bool(same), sharey=same == "axes", squeeze=False
+    ).ravel()
     for i, (ax, title) in enumerate(zip(grid, titles, strict=False)):
         ax.set_title(textwrap.fill(title, TITLE_LETTERS), fontsize=10, loc="left")
         lowest, leftmost = i + columns >= len(titles), i % columns == 0
@@ -84,7 +93,9 @@ def legend_below(figure: Figure) -> Figure:
     if entries:
         across = int(figure.get_figwidth() / (LETTER_WIDTH * (5 + max(map(len, entries)))))
         columns = max(1, min(across, len(entries)))
-        figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
+        figure.legend(
+            list(entries.values()), list(entries), loc="outside lower center", ncols=columns
+        )
     return figure
 
 
@@ -115,5 +126,7 @@ def svg(figure: Figure, name: str, description: str) -> str:
         ax.set_facecolor("none")
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
-    text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue()).replace(INK, "currentColor")
+    text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue()).replace(
+        INK, "currentColor"
+    )
     return f'<svg role="img" aria-label="{escape(description)}" ' + text.partition("<svg ")[2]

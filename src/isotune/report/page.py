@@ -23,7 +23,9 @@ def write_report(run: Path) -> Path:
     """Writes `report.html` into the run folder and returns its path."""
     verify_checksums(run)
     metrics = read_records(run / "metrics.jsonl")
-    data, environment = (read_json(run / name, missing_ok=True) for name in ("data.json", "environment.json"))
+    data, environment = (
+        read_json(run / name, missing_ok=True) for name in ("data.json", "environment.json")
+    )
     environment.pop("finished", None)  # a run is marked as finished after its first report
     settings, evaluated, changes, points = (
         path if (path := run / name).exists() else None
@@ -32,8 +34,14 @@ def write_report(run: Path) -> Path:
     recipe = read_toml("recipe", settings, {}) if settings else {}
     evaluation = RunEvaluation.read(evaluated) if evaluated else None
     cosines = read_arrays(points) if points else {}
-    stages = group_by_stage(metrics, [stage.get("method", "") for stage in recipe.get("stages", [])])
-    read = (source for feed in data.values() for source in feed["sources"]) if recipe.get("published") else ()
+    stages = group_by_stage(
+        metrics, [stage.get("method", "") for stage in recipe.get("stages", [])]
+    )
+    read = (
+        (source for feed in data.values() for source in feed["sources"])
+        if recipe.get("published")
+        else ()
+    )
     text = template(
         "report.html.j2",
         x100=lambda value: f"{100 * value:.2f}",
@@ -59,10 +67,14 @@ def write_report(run: Path) -> Path:
         space=space_monitor(stages),
         cosines=before_and_after(cosines) if cosines else "",
         scored=cosines.get("task"),
-        changes=TextChanges.read(changes) if changes and evaluation and evaluation.selected_step else None,
+        changes=TextChanges.read(changes)
+        if changes and evaluation and evaluation.selected_step
+        else None,
         neighbours=NEIGHBOURS,
         settings=settings and settings.read_text("utf-8"),
-        facts={title: facts for title, facts in (("Data", data), ("Environment", environment)) if facts},
+        facts={
+            title: facts for title, facts in (("Data", data), ("Environment", environment)) if facts
+        },
         encoder=repr(str(run / "encoder")) if (run / "encoder").exists() else None,
     )
     page = run / "report.html"

@@ -15,8 +15,17 @@ from isotune.errors import InputError
 
 MetricsRecord = Mapping[str, Any]
 
-DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")  # a dev record's other keys are parts of its score
-METRIC_TITLES = {name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")}
+DEV_KEYS = (
+    "kind",
+    "stage",
+    "step",
+    "metric",
+    "score",
+    "best",
+)  # a dev record's other keys are parts of its score
+METRIC_TITLES = {
+    name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,9 @@ class StageRecords:
     train: Sequence[MetricsRecord]  # the losses
     dev: Sequence[MetricsRecord]  # the dev scores
     space: Sequence[MetricsRecord]  # the measures of the vector space
-    test: Sequence[MetricsRecord] = ()  # the kept step's metrics on rows that chose nothing, if there are such rows
+    test: Sequence[
+        MetricsRecord
+    ] = ()  # the kept step's metrics on rows that chose nothing, if there are such rows
 
     @property
     def title(self) -> str:
@@ -60,7 +71,12 @@ class StageRecords:
     @property
     def tested(self) -> dict[str, float]:
         """The metrics of the kept step on rows that chose nothing, by name; empty if there are no such rows."""
-        return {key: value for record in self.test[-1:] for key, value in record.items() if key not in DEV_KEYS}
+        return {
+            key: value
+            for record in self.test[-1:]
+            for key, value in record.items()
+            if key not in DEV_KEYS
+        }
 
     @property
     def terms(self) -> list[str]:
@@ -68,15 +84,22 @@ class StageRecords:
         return list(dict.fromkeys(term for record in self.train for term in record["terms"]))
 
 
-def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:
+def group_by_stage(
+    metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]
+) -> list[StageRecords]:
     """The records of each stage that has any, by kind; a record without a stage belongs to the first."""
     stages: dict[int, dict[str, list[MetricsRecord]]] = {}
     kinds = ("train", "dev", "test", "space")
     for kind in kinds:
         for record in metrics[kind]:
-            stages.setdefault(record.get("stage", 1), {known: [] for known in kinds})[kind].append(record)
+            stages.setdefault(record.get("stage", 1), {known: [] for known in kinds})[kind].append(
+                record
+            )
     names = dict(enumerate(methods, start=1))
-    return [StageRecords(number, names.get(number, ""), **records) for number, records in sorted(stages.items())]
+    return [
+        StageRecords(number, names.get(number, ""), **records)
+        for number, records in sorted(stages.items())
+    ]
 
 
 def sealed(record: MetricsRecord) -> str:
@@ -87,8 +110,12 @@ def sealed(record: MetricsRecord) -> str:
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
     """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
     if not path.exists():
-        raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
-    records: dict[str, list[MetricsRecord]] = {kind: [] for kind in ("train", "dev", "test", "space", "warning")}
+        raise InputError(
+            f"{path} does not exist: {path.parent} is not a run folder, or its training never began"
+        )
+    records: dict[str, list[MetricsRecord]] = {
+        kind: [] for kind in ("train", "dev", "test", "space", "warning")
+    }
     content = path.read_bytes()
     lines = content.splitlines()  # bytes: a line may be cut inside a character
     for number, line in enumerate(lines, start=1):
@@ -102,6 +129,8 @@ def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
             raise InputError(f"{path}, line {number}: not a record of a run: {str(record)[:60]}")
         record.pop("crc32", None)
         if sealed(record).encode() != line:
-            raise InputError(f"{path}, line {number}: it is damaged: its checksum is that of another line")
+            raise InputError(
+                f"{path}, line {number}: it is damaged: its checksum is that of another line"
+            )
         records.setdefault(record["kind"], []).append(record)
     return records

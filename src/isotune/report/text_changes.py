@@ -34,7 +34,9 @@ class TextChanges(Result):
     """How two encoders differ on the same sentences."""
 
     sentences: int
-    agreement: float  # Spearman's correlation of the cosines before and after, over all pairs of sentences
+    agreement: (
+        float  # Spearman's correlation of the cosines before and after, over all pairs of sentences
+    )
     same_nearest: float  # share of the sentences whose nearest sentence is the same
     same_neighbours: float  # share of the `NEIGHBOURS` nearest sentences that are the same
     new_nearest: tuple[NewNearest, ...]  # the clearest changes first
@@ -54,19 +56,26 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
     old, new = _cosines(before), _cosines(after)  # [n, n]
     shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..." for text in sentences]
     n, upper = len(sentences), np.triu_indices(len(sentences), 1)
-    near_old, near_new = (np.argsort(-each, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)] for each in (old, new))
+    near_old, near_new = (
+        np.argsort(-each, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)] for each in (old, new)
+    )
     changed = np.flatnonzero(near_old[:, 0] != near_new[:, 0])
     then, now = near_old[changed, 0], near_new[changed, 0]
     # By how much each encoder prefers its nearest sentence to that of the other.
-    margins = np.minimum(old[changed, then] - old[changed, now], new[changed, now] - new[changed, then])
+    margins = np.minimum(
+        old[changed, then] - old[changed, now], new[changed, now] - new[changed, then]
+    )
     clearest = changed[np.argsort(margins)[::-1][:EXAMPLES]]
     return TextChanges(
         sentences=n,
         agreement=(correlations(old[upper], new[upper]) or (0.0,))[0],
         same_nearest=1 - len(changed) / n,
-        same_neighbours=float(np.mean([np.isin(*rows).mean() for rows in zip(near_old, near_new, strict=True)])),
+        same_neighbours=float(
+            np.mean([np.isin(*rows).mean() for rows in zip(near_old, near_new, strict=True)])
+        ),
         new_nearest=tuple(
-            NewNearest(sentence=shown[i], before=shown[near_old[i, 0]], after=shown[near_new[i, 0]]) for i in clearest
+            NewNearest(sentence=shown[i], before=shown[near_old[i, 0]], after=shown[near_new[i, 0]])
+            for i in clearest
         ),
     )
 

@@ -42,7 +42,9 @@ class Corpora:
 
     recipe: Recipe  # names the sources
     rows: Iterable[FromPython] | None  # rows from Python that replace the recipe's sources
-    evaluation: Sequence[ScoredPairs]  # what the run is scored on; the log says how much of it is in the training text
+    evaluation: Sequence[
+        ScoredPairs
+    ]  # what the run is scored on; the log says how much of it is in the training text
     run: RunContext  # whose folder gets data.json and holds the tokens
 
     def check(self, first: int) -> None:
@@ -52,7 +54,9 @@ class Corpora:
         for data in named:
             read(self._sources(data), Sentence)
         if (times := sum("-" in data for data in named)) > 1:
-            raise InputError(f"-: standard input can be read only once, this run needs it {times} times; name a file")
+            raise InputError(
+                f"-: standard input can be read only once, this run needs it {times} times; name a file"
+            )
 
     def try_stage(self, stage: Stage, method: Method, encoder: Encoder) -> None:
         """Reads the first row of every source of a stage but standard input, and tokenizes one short row."""
@@ -71,30 +75,44 @@ class Corpora:
         (feed, *others) = self._feeds(self.recipe.stages[0], method).values()
         if others or (feed.reads or feed.rows) is not Sentence or "-" in feed.data:
             return iter(())
-        return (row.sentence for row in read(self._sources(feed.data), Sentence, self.recipe.columns))
+        return (
+            row.sentence for row in read(self._sources(feed.data), Sentence, self.recipe.columns)
+        )
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = min(stage.training.max_length, encoder.max_length)
         tokenize = partial(method.tokenize, encoder, max_length=length)
         columns = self.recipe.columns
-        build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.run.folder)
+        build = partial(
+            TokenStore.build, tokenize=tokenize, max_length=length, folder=self.run.folder
+        )
         train = {}
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
             sampled = self._sampled(source_rows, feed, stage.training)
             source = self._sources(feed.data)[0]
-            cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
-            rows = method.prepare(overlap.watch(sampled, feed.reads or feed.rows), cache, self.run.recorder.say)
+            cache = (
+                cache_folder(source) if isinstance(source, str) else None
+            )  # rows from Python have no folder
+            rows = method.prepare(
+                overlap.watch(sampled, feed.reads or feed.rows), cache, self.run.recorder.say
+            )
             # Texts that are costly to make are made once: the other processes find them in the cache.
             with self.run.workers.leader_first() if feed.reads else nullcontext():
-                train[name] = store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
+                train[name] = store = build(
+                    rows, feed.rows, classes=feed.classes, keep_text=method.needs_text
+                )
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
             named = ", ".join(feed.data) or "rows"
             if store.fingerprint.distinct < 2 and not stage.training.as_released.upsample:
                 count = store.fingerprint.sentences
-                content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
+                content = (
+                    "one sentence only"
+                    if count == 1
+                    else f"{count} sentences, all of them the same"
+                )
                 raise InputError(f"{named}: {content}; training needs different sentences")
             if not stage.training.as_released.upsample and store.is_constant():
                 raise InputError(
@@ -103,12 +121,22 @@ class Corpora:
                 )
             title = f"stage {number + 1}" if name == ROWS else f"stage {number + 1}, {name}"
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
-            self._describe("data" if name == ROWS else f"data of {name}", store.fingerprint, shared, length, method)
+            self._describe(
+                "data" if name == ROWS else f"data of {name}",
+                store.fingerprint,
+                shared,
+                length,
+                method,
+            )
 
         def scored(split: Split) -> dict[str, TokenStore]:
             stores = {}
-            for name, feed in method.scored(split).items():  # all rows: options that leave rows out are for training
-                stores[name] = build(read(feed.data, feed.rows, columns), feed.rows, classes=feed.classes)
+            for name, feed in method.scored(
+                split
+            ).items():  # all rows: options that leave rows out are for training
+                stores[name] = build(
+                    read(feed.data, feed.rows, columns), feed.rows, classes=feed.classes
+                )
             return stores
 
         return StageData(train, scored("dev"), scored("test"))
@@ -129,7 +157,9 @@ class Corpora:
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
         data = self.recipe.inputs(stage).data
-        return {name: replace(feed, data=feed.data or data) for name, feed in method.feeds().items()}
+        return {
+            name: replace(feed, data=feed.data or data) for name, feed in method.feeds().items()
+        }
 
     def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Rows[Row]:
         words, score, positive = training.min_words, training.min_score, training.positive
@@ -141,7 +171,9 @@ class Corpora:
         if data:
             return data
         if self.rows is None:
-            raise InputError(f"{self.run.folder}: this run was started with rows from Python; give the same rows again")
+            raise InputError(
+                f"{self.run.folder}: this run was started with rows from Python; give the same rows again"
+            )
         return [self.rows]
 
     def _record(
@@ -158,7 +190,11 @@ class Corpora:
         shape = AttributeError, LookupError, TypeError  # of JSON of another shape
         with telling(shape, f"{path}: it is damaged", "; start again in another folder"):
             before = {key: known.get(title, entry)[key] for key in entry}
-        if changed := [f"{key}: {value}, now {entry[key]}" for key, value in before.items() if value != entry[key]]:
+        if changed := [
+            f"{key}: {value}, now {entry[key]}"
+            for key, value in before.items()
+            if value != entry[key]
+        ]:
             raise InputError(
                 f"{self.run.folder}: the data has changed since the run was started ({changed[0]}), so the run can't "
                 "continue; give the same data, or start again in another folder"
@@ -171,20 +207,38 @@ class Corpora:
         self.run.workers.by_leader(partial(write_text, path, content))
 
     def _describe(
-        self, title: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
+        self,
+        title: str,
+        data: Fingerprint,
+        shared: Mapping[str, Shared],
+        length: int,
+        method: Method,
     ) -> None:
         recorder, different = self.run.recorder, counted(data.distinct, "different text")
-        recorder.say(f"{title}: {counted(data.rows, 'row')}, {different}, {counted(data.tokens, 'token')}")
+        recorder.say(
+            f"{title}: {counted(data.rows, 'row')}, {different}, {counted(data.tokens, 'token')}"
+        )
         repeats = 1 - data.distinct / data.sentences
         if repeats > MANY_REPEATS and method.separates_copies:
-            recorder.warn(0, f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart")
+            recorder.warn(
+                0,
+                f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart",
+            )
         if data.cut > MANY_CUT * data.sentences:
-            recorder.warn(0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens")
+            recorder.warn(
+                0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens"
+            )
         for task, counts in shared.items():
-            pairs = f"; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both are" if counts.of_pairs else ""
+            pairs = (
+                f"; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both are"
+                if counts.of_pairs
+                else ""
+            )
             texts = f"{counts.sentences:,} of the {counts.of_sentences:,} texts of {task} are in the training text"
             recorder.say(f"overlap: {texts}{pairs}")
-        shares = {task: counts[2:4] if counts.of_pairs else counts[:2] for task, counts in shared.items()}
+        shares = {
+            task: counts[2:4] if counts.of_pairs else counts[:2] for task, counts in shared.items()
+        }
         if heavy := [task for task, (found, of) in shares.items() if found > MUCH_OVERLAP * of]:
             recorder.warn(
                 0,
@@ -197,7 +251,9 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
     """Draws `size` rows in their order; `upsample` repeats them, to no more rows than there were."""
     drawn, count = _draw(rows, size, seed)
     if len(drawn) < size:
-        raise InputError(f"sample {size} of {counted(len(drawn), 'row')}; give {len(drawn)} or less")
+        raise InputError(
+            f"sample {size} of {counted(len(drawn), 'row')}; give {len(drawn)} or less"
+        )
     return drawn * (count // size if upsample else 1)
 
 

@@ -24,7 +24,9 @@ from isotune.training.workers import Workers
 class Corpus:
     """Rows of one type, in an order that the seed decides."""
 
-    def __init__(self, store: TokenStore, batch_size: int, name: str, seed: int, whole_epochs: bool = False) -> None:
+    def __init__(
+        self, store: TokenStore, batch_size: int, name: str, seed: int, whole_epochs: bool = False
+    ) -> None:
         if len(store) < batch_size:
             data = "data" if name == ROWS else f"data of {name}"
             raise InputError(
@@ -32,7 +34,9 @@ class Corpus:
                 f"of {len(store)} or less, or more text"
             )
         self.store = store
-        self.order = BatchOrder(len(store), batch_size, seed, whole_epochs)  # which rows make which step
+        self.order = BatchOrder(
+            len(store), batch_size, seed, whole_epochs
+        )  # which rows make which step
         self.targets = store.targets  # until `teach`
         self.vectors: Tensor | None = None  # after `cache`
 
@@ -44,7 +48,9 @@ class Corpus:
             places = torch.from_numpy(rows) * store.columns
             vectors = tuple(self.vectors[places + column] for column in range(store.columns))
             return Batch(targets=targets, generator=generator, vectors=vectors)
-        return Batch(store.pack(rows), targets, store.sentences(rows), store.max_length, generator=generator)
+        return Batch(
+            store.pack(rows), targets, store.sentences(rows), store.max_length, generator=generator
+        )
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> Tensor:
@@ -55,16 +61,24 @@ class Corpus:
             shape = len(lengths), encoder.backbone.dimension
             size = 4 * math.prod(shape)
             advice = "; free some space, and resume the run from the last checkpoint"
-            with telling(OSError, f"{folder}: the vectors of the text need {size:,} bytes here", advice):
-                if hasattr(os, "posix_fallocate"):  # macOS lacks this call: there a full disk ends in a crash
+            with telling(
+                OSError, f"{folder}: the vectors of the text need {size:,} bytes here", advice
+            ):
+                if hasattr(
+                    os, "posix_fallocate"
+                ):  # macOS lacks this call: there a full disk ends in a crash
                     os.posix_fallocate(file.fileno(), 0, size)
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
             count = workers.processes * workers.threads  # processes have equally many threads
             batches = encoder.batches(lengths, count)
             for start in range(0, len(batches), count):
                 at_once = batches[start : start + count]  # a batch for each worker
-                pooled = workers.run([partial(self._pool, encoder, batch) for batch in workers.own(at_once)])
-                counts = [sum(map(len, workers.own(at_once, rank))) for rank in range(workers.processes)]
+                pooled = workers.run(
+                    [partial(self._pool, encoder, batch) for batch in workers.own(at_once)]
+                )
+                counts = [
+                    sum(map(len, workers.own(at_once, rank))) for rank in range(workers.processes)
+                ]
                 joined = workers.gather(torch.cat([torch.empty(0, shape[1]), *pooled]), counts)
                 if not joined.isfinite().all():
                     raise UselessVectors("the encoder gives vectors with NaN or infinite values")
@@ -78,7 +92,9 @@ class Corpus:
         So the cosine of two targets is the mean of the teachers' cosines.
         """
         (texts,) = self.store.sentences(np.arange(len(self.store)))
-        self.targets = torch.from_numpy(np.hstack([teacher.encode(texts, normalize=True) for teacher in teachers]))
+        self.targets = torch.from_numpy(
+            np.hstack([teacher.encode(texts, normalize=True) for teacher in teachers])
+        )
 
     def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
         return encoder.pool(self.store.pack_sequences(batch).to(encoder.device)).float().cpu()
@@ -99,7 +115,9 @@ class Feeder:
         for name, store in stores.items():
             size = feeds[name].batch_size or options.batch_size
             order_seed = derive_seed(seed, "order" if name == ROWS else f"order{name}", stage)
-            self.corpora[name] = Corpus(store, size, name, order_seed, options.as_released.whole_epochs)
+            self.corpora[name] = Corpus(
+                store, size, name, order_seed, options.as_released.whole_epochs
+            )
             self.rows_per_step += size
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))
@@ -114,6 +132,11 @@ class Feeder:
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0, on the CPU. It is a function of the seed, the stage and the step."""
-        generator = Generator().manual_seed(derive_seed(self._seed, "method views", self._stage, step))
-        batches = {name: corpus.batch(corpus.order[step], generator) for name, corpus in self.corpora.items()}
+        generator = Generator().manual_seed(
+            derive_seed(self._seed, "method views", self._stage, step)
+        )
+        batches = {
+            name: corpus.batch(corpus.order[step], generator)
+            for name, corpus in self.corpora.items()
+        }
         return Batch.of_feeds(batches, generator)

@@ -43,7 +43,9 @@ Adversary = Callable[[Sequence[Tensor]], Tensor]
 KEPT = 24  # numbers that a block keeps of a token for its gradient, in widths of the model; 19 without dropout
 
 
-def chunk_that_fits(encoder: Encoder, views: Sequence[View], workers: Workers, free: int) -> int | None:
+def chunk_that_fits(
+    encoder: Encoder, views: Sequence[View], workers: Workers, free: int
+) -> int | None:
     """How many rows to encode at a time (`chunk_size`), so that a step fits into `free` bytes; None for all rows.
 
     The gradient and AdamW's two averages of the weights come first, in float32. Of the rest a third is for what is kept
@@ -60,13 +62,22 @@ def chunk_that_fits(encoder: Encoder, views: Sequence[View], workers: Workers, f
 class StepEncoding:
     """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
 
-    def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None
+    ) -> None:
         """`chunk_size`, roughly the sentences of a view in one pass, asks for the gradient cache; None: one pass."""
-        self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
+        self._encoder, self._workers, self._seed, self._chunk_size = (
+            encoder,
+            workers,
+            seed,
+            chunk_size,
+        )
         self._made = 0  # passes
         self.groups: list[Encoded] = []  # what goes backward, after `encode`
 
-    def encode(self, views: Sequence[View | VectorView], adversary: Adversary | None = None) -> list[Tensor]:
+    def encode(
+        self, views: Sequence[View | VectorView], adversary: Adversary | None = None
+    ) -> list[Tensor]:
         """The vectors of each view, [N, d] in float32 (float64 for a float64 encoder); called once.
 
         `adversary` is needed for adversarial views.
@@ -74,8 +85,16 @@ class StepEncoding:
         # Each view is another object with other seeds: a method may ask for one view twice.
         views = [self._seeded(view, number) for number, view in enumerate(views)]
         of_tokens = [view for view in views if isinstance(view, View)]
-        attacks = {view: view.augmentation for view in of_tokens if isinstance(view.augmentation, Adversarial)}
-        encoded = self._attacked(of_tokens, attacks, adversary) if adversary and attacks else self._vectors(views)
+        attacks = {
+            view: view.augmentation
+            for view in of_tokens
+            if isinstance(view.augmentation, Adversarial)
+        }
+        encoded = (
+            self._attacked(of_tokens, attacks, adversary)
+            if adversary and attacks
+            else self._vectors(views)
+        )
         return [encoded[view] for view in views]
 
     def backward(self) -> None:
@@ -109,7 +128,10 @@ class StepEncoding:
             if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
                 vectors = self._through_heads(vectors)
             encoded |= zip(group, vectors, strict=True)
-        return {view: encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views}
+        return {
+            view: encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32))
+            for view in views
+        }
 
     def _through_heads(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """What the heads make of the pooled vectors [N, d] of some views, all at once."""
@@ -120,14 +142,23 @@ class StepEncoding:
         """Pooled states of each view of a group, [N, d] in the caller's order, or [M, d] of single tokens."""
         workers, sizes = self._workers, [len(view.tokens) for view in views]
         augmentation = PerView([view.augmentation for view in views], sizes)
-        row = replace(views[0], tokens=concatenate([view.tokens for view in views]), augmentation=augmentation)
+        row = replace(
+            views[0], tokens=concatenate([view.tokens for view in views]), augmentation=augmentation
+        )
         parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
         shares = [self._passes(row, part, max(sizes)) for part in workers.own(parts)]
-        outputs = [output for share in workers.run([partial(_forward, share) for share in shares]) for output in share]
+        outputs = [
+            output
+            for share in workers.run([partial(_forward, share) for share in shares])
+            for output in share
+        ]
         if not outputs:  # fewer sentences than processes: this process makes a pass to know the shape of the vectors
             outputs = [_forward(self._passes(row, row.tokens, max(sizes)))[0][:0]]
         poolings = [_part(row, part).pooling for part in parts]
-        numbers = [len(x.places if isinstance(x, TokenStates) else y) for x, y in zip(poolings, parts, strict=True)]
+        numbers = [
+            len(x.places if isinstance(x, TokenStates) else y)
+            for x, y in zip(poolings, parts, strict=True)
+        ]
         counts = [sum(workers.own(numbers, rank)) for rank in range(workers.processes)]
         leaf = workers.gather(torch.cat(outputs), counts)
         if torch.is_grad_enabled() and not row.backbone and self.parameters():
@@ -154,7 +185,9 @@ class StepEncoding:
         if (part.backbone or self._encoder.backbone).training:
             seed_gpu(self._encoder.device, self._seed, self._workers.rank, number)
         with torch.no_grad() if part.backbone else nullcontext():
-            vectors = self._encoder.pool(part.tokens, part.augmentation, part.pooling, part.backbone)
+            vectors = self._encoder.pool(
+                part.tokens, part.augmentation, part.pooling, part.backbone
+            )
         if isinstance(part.pooling, TokenStates):
             return vectors
         of_row = part.tokens.order.argsort().argsort()  # from the caller's order
@@ -179,7 +212,11 @@ class StepEncoding:
             leaf.grad = None  # that of the step's loss is to come
         # For each token, the direction of its embedding in which the loss grows fastest; its length is 1.
         directions = {
-            view: normalize(self._workers.add(torch.zeros_like(x) if x.grad is None else x.grad), dim=-1, eps=1e-10)
+            view: normalize(
+                self._workers.add(torch.zeros_like(x) if x.grad is None else x.grad),
+                dim=-1,
+                eps=1e-10,
+            )
             for view, x in noises.items()
         }
         noisy = []

@@ -43,22 +43,32 @@ class Objectives(nn.Module):
 
     def ask(
         self, batch: Batch, device: torch.device
-    ) -> tuple[Sequence[View | VectorView], Callable[[Sequence[Tensor]], dict[str, Tensor]], Adversary]:
+    ) -> tuple[
+        Sequence[View | VectorView], Callable[[Sequence[Tensor]], dict[str, Tensor]], Adversary
+    ]:
         """Three things on this device: the views of all objectives, the function of their losses, and the adversary.
 
         The function makes the weighted loss terms by name of the vectors of all views. The adversary has the loss that
         adversarial views increase, of the vectors of all other views.
         """
         drawn = [objective.draw(batch).to(device) for objective in self._all]  # drawn on the CPU
-        views = [objective.views(of_objective) for objective, of_objective in zip(self._all, drawn, strict=True)]
-        plain = sum(not (isinstance(view, View) and isinstance(view.augmentation, Adversarial)) for view in views[0])
+        views = [
+            objective.views(of_objective)
+            for objective, of_objective in zip(self._all, drawn, strict=True)
+        ]
+        plain = sum(
+            not (isinstance(view, View) and isinstance(view.augmentation, Adversarial))
+            for view in views[0]
+        )
 
         def terms(encoded: Sequence[Tensor]) -> dict[str, Tensor]:
             result: dict[str, Tensor] = {}
             for objective, of_objective, of_views in zip(self._all, drawn, views, strict=True):
                 named = objective.loss(encoded[: len(of_views)], of_objective)
                 if same := result.keys() & named.keys():
-                    raise ValueError(f"two objectives name a loss term {min(same)!r}; the names have to differ")
+                    raise ValueError(
+                        f"two objectives name a loss term {min(same)!r}; the names have to differ"
+                    )
                 result |= named
                 encoded = encoded[len(of_views) :]
             return result
@@ -70,7 +80,11 @@ class Objectives(nn.Module):
 
     def penalties(self, encoder: Encoder) -> dict[str, Tensor]:
         """The weighted terms that depend on the weights alone, by name."""
-        return {name: term for objective in self._all for name, term in objective.penalty(encoder).items()}
+        return {
+            name: term
+            for objective in self._all
+            for name, term in objective.penalty(encoder).items()
+        }
 
 
 def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objectives:

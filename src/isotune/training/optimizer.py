@@ -19,7 +19,10 @@ class Optimizer:
     def __init__(self, parameters: Iterable[nn.Parameter], options: TrainingOptions) -> None:
         self.parameters = list(dict.fromkeys(parameters))  # each once
         groups = [
-            {"params": [p for p in self.parameters if p.ndim > 1], "weight_decay": options.weight_decay},
+            {
+                "params": [p for p in self.parameters if p.ndim > 1],
+                "weight_decay": options.weight_decay,
+            },
             {"params": [p for p in self.parameters if p.ndim <= 1], "weight_decay": 0.0},
         ]
         self._peak, betas = options.learning_rate, options.betas
@@ -27,7 +30,9 @@ class Optimizer:
         if options.as_released.optimizer == "sgd":
             self._optimizer = SGD(groups, lr=self._peak, momentum=betas[0], fused=True)
         else:
-            self._optimizer = adamw = AdamW(groups, lr=self._peak, betas=betas, eps=options.epsilon, fused=True)
+            self._optimizer = adamw = AdamW(
+                groups, lr=self._peak, betas=betas, eps=options.epsilon, fused=True
+            )
             if not options.as_released.bias_correction:
                 _leave_out_bias_correction(adamw)
 

@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.evaluation import GROUPS, DevTask, Measured, STSTask, Task, differences, measure, sentence_vectors
+from isotune.evaluation import (
+    GROUPS,
+    DevTask,
+    Measured,
+    STSTask,
+    Task,
+    differences,
+    measure,
+    sentence_vectors,
+)
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import DevGain, RunEvaluation, Verdict, printed
 from isotune.evaluation.tasks import GENERAL_TASK
@@ -60,7 +69,9 @@ class Result:
         return self.evaluation.verdict if self.evaluation else None
 
     def __repr__(self) -> str:
-        changes = self.evaluation.changes if self.evaluation and self.evaluation.selected_step else ()
+        changes = (
+            self.evaluation.changes if self.evaluation and self.evaluation.selected_step else ()
+        )
         return (
             f"run:     {self.folder}\n"
             f"verdict: {self.verdict or f'none, {self.stopped} stopped the run'}\n"
@@ -88,21 +99,32 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 
 
 def compare_with_start(
-    run: RunContext, plan: Recipe, start: Callable[[], Measures], kept: Path, scored_on: Scored, progress: Progress
+    run: RunContext,
+    plan: Recipe,
+    start: Callable[[], Measures],
+    kept: Path,
+    scored_on: Scored,
+    progress: Progress,
 ) -> RunEvaluation:
     """Measures the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
     recorder = run.recorder
     names = ", ".join(task.name for task in scored_on.tasks)
-    recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
+    recorder.say(
+        f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}"
+    )
     if progress.best_step == 0 and progress.best_score is not None:
-        recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
+        recorder.warn(
+            0, "no step scored better on the dev data than the start, so the start was kept"
+        )
     recorder.start("evaluation", 0, 2)
     before = start()
     recorder.advance()
     if progress.best_step or scored_on.reshaped:
         after = run.workers.by_leader(partial(measurements, kept, EncoderOptions(), scored_on))
     else:  # the start itself
-        evaluation = before.scored.evaluation.model_copy(update={"encoder": str(kept), "created": datetime.now(UTC)})
+        evaluation = before.scored.evaluation.model_copy(
+            update={"encoder": str(kept), "created": datetime.now(UTC)}
+        )
         after = before._replace(scored=replace(before.scored, evaluation=evaluation))
     recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
@@ -112,13 +134,29 @@ def compare_with_start(
         labels = progress.first_score, progress.best_score
     data = read_json(run.folder / "data.json").values()
     shared = [counts for feed in data for counts in feed.get("overlap", {}).items()]
-    trained = {name for name, n in shared if n.get("rows", 0) > MUCH_OVERLAP * (n["of_pairs"] or n["of_sentences"])}
+    trained = {
+        name
+        for name, n in shared
+        if n.get("rows", 0) > MUCH_OVERLAP * (n["of_pairs"] or n["of_sentences"])
+    }
     judges = {task.name: task.pairs.source for task in scored_on.tasks if isinstance(task, DevTask)}
-    trained_on = trained & {*judges.values(), *([scored_on.dev.pairs.source] if scored_on.dev else [])}
-    own_text = any(_is_general(source) for stage in plan.stages for source in plan.inputs(stage).data)
+    trained_on = trained & {
+        *judges.values(),
+        *([scored_on.dev.pairs.source] if scored_on.dev else []),
+    }
+    own_text = any(
+        _is_general(source) for stage in plan.stages for source in plan.inputs(stage).data
+    )
     general = own_text and GENERAL_TASK in plan.tasks  # whether the general pairs judge too
-    mute = {name for name, source in judges.items() if source in trained or (_is_general(name) and not general)}
-    named = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
+    mute = {
+        name
+        for name, source in judges.items()
+        if source in trained or (_is_general(name) and not general)
+    }
+    named = {
+        *after.scored.evaluation.averages,
+        *(task.name for task in scored_on.tasks),
+    }  # no other measures of a task
     own = {name for name in named if not mute & {name, *GROUPS.get(name, ())}}
     comparison = RunEvaluation(
         before=before.scored.evaluation,
@@ -140,7 +178,9 @@ def compare_with_start(
     intervals = {gain.score: f" ({gain.words})" for gain in gains}
     for name, score_after in after.scored.scores.items():
         score_before = before.scored.scores[name]
-        recorder.say(f"{name}: {printed(name, score_before)} -> {printed(name, score_after)}{intervals.get(name, '')}")
+        recorder.say(
+            f"{name}: {printed(name, score_before)} -> {printed(name, score_after)}{intervals.get(name, '')}"
+        )
     run.workers.by_leader(partial(_write, run, comparison, scored_on, before, after))
     return comparison
 
@@ -163,7 +203,9 @@ class Scored(NamedTuple):
     def drawn(self) -> ScoredPairs | None:
         """The pairs of the report's figure: STS-B, as in ConSERT's Figure 1, or else those of the first task."""
         scored = [task.pairs for task in self.tasks if isinstance(task, STSTask)]
-        return next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
+        return next(
+            (pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None
+        )
 
 
 class Measures(NamedTuple):
@@ -181,7 +223,9 @@ def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) 
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     dev = measure([scored_on.dev], encoder, str(model)) if scored_on.dev else None
     sentences = scored_on.sentences
-    text = sentence_vectors(encoder.encode, sentences, "the text") if sentences else np.empty((0, 0))
+    text = (
+        sentence_vectors(encoder.encode, sentences, "the text") if sentences else np.empty((0, 0))
+    )
     scored = measure(scored_on.tasks, encoder, str(model))
     return Measures(scored, dev, text, time.monotonic() - began)
 
@@ -201,12 +245,18 @@ def _dev_gain(task: DevTask, before: Measures, after: Measures) -> DevGain:
     )
 
 
-def _write(run: RunContext, found: RunEvaluation, scored_on: Scored, before: Measures, after: Measures) -> None:
+def _write(
+    run: RunContext, found: RunEvaluation, scored_on: Scored, before: Measures, after: Measures
+) -> None:
     folder = run.folder
     write_text(folder / "evaluation.json", found.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
         name, gold = scored_on.drawn.name, scored_on.drawn.scores
-        arrays = {"before": before.scored.values[name], "after": after.scored.values[name], "gold": gold}
+        arrays = {
+            "before": before.scored.values[name],
+            "after": after.scored.values[name],
+            "gold": gold,
+        }
         arrays = {each: values.astype(np.float32) for each, values in arrays.items()}
         write_arrays(folder / "cosines.npz", {**arrays, "task": np.array(name)})
     if len(scored_on.sentences) >= FEWEST_SENTENCES:

@@ -65,13 +65,19 @@ class Encoded(NamedTuple):
         return [[(made, next(parts)) for made in share] for share in self.shares]
 
 
-def take_back(groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: Workers, again: bool = False) -> None:
+def take_back(
+    groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: Workers, again: bool = False
+) -> None:
     """Takes the gradients at the leaves backward, and adds this process's part to the gradients of the parameters.
 
     Autocast, and the dropout of the model, have to be as they were. `again` says that another call follows.
     """
-    of_groups = (group.gradients(group.leaf.grad) for group in groups if group.leaf.grad is not None)
-    shares = [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]  # of threads
+    of_groups = (
+        group.gradients(group.leaf.grad) for group in groups if group.leaf.grad is not None
+    )
+    shares = [
+        list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())
+    ]  # of threads
     jobs = [partial(_backward_share, share, parameters, again) for share in shares]
     for gradients in workers.run(jobs):  # added in the order of the threads, whichever ends first
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -81,10 +87,14 @@ def take_back(groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: 
                 parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
 
 
-def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], again: bool) -> Gradients:
+def _backward_share(
+    share: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], again: bool
+) -> Gradients:
     total: Gradients = [None] * len(parameters)
     while share:
-        made, gradient = share.pop()  # the longest sentences first: later passes fit into the memory freed
+        made, gradient = (
+            share.pop()
+        )  # the longest sentences first: later passes fit into the memory freed
         for number, of_pass in enumerate(made.backward(gradient, parameters, again)):
             before = total[number]
             if of_pass is not None:

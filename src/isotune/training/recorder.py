@@ -18,7 +18,9 @@ from isotune.report import read_records, sealed
 from isotune.signals import StopSignal
 from isotune.training.workers import Workers
 
-Watch = Callable[[dict[str, Any]], object]  # what gets every record of metrics.jsonl, as soon as it is written
+Watch = Callable[
+    [dict[str, Any]], object
+]  # what gets every record of metrics.jsonl, as soon as it is written
 
 
 class _Watched(Exception):
@@ -29,30 +31,51 @@ class Recorder:
     """Writes a run's records. Standard error gets a progress bar if it is a terminal, plain lines otherwise."""
 
     def __init__(
-        self, folder: Path | None, metrics_bytes: int = 0, quiet: bool = False, watch: Watch | None = None
+        self,
+        folder: Path | None,
+        metrics_bytes: int = 0,
+        quiet: bool = False,
+        watch: Watch | None = None,
     ) -> None:
         """Opens the files in a folder, if there is one; metrics.jsonl keeps its first `metrics_bytes` bytes."""
         metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
         if folder and metrics_bytes > (metrics.stat().st_size if metrics.exists() else 0):
-            raise InputError(f"{metrics}: it is damaged (it has been cut); start again in another folder")
+            raise InputError(
+                f"{metrics}: it is damaged (it has been cut); start again in another folder"
+            )
         self.warnings: list[str] = []
         if folder and metrics.exists():
             os.truncate(metrics, metrics_bytes)
             if metrics.read_bytes()[-1:] not in (b"", b"\n"):
-                raise InputError(f"{metrics}: it is damaged (its last line has no end); start again in another folder")
-            self.warnings += [record["message"] for record in read_records(metrics).get("warning", ())]
+                raise InputError(
+                    f"{metrics}: it is damaged (its last line has no end); start again in another folder"
+                )
+            self.warnings += [
+                record["message"] for record in read_records(metrics).get("warning", ())
+            ]
         self._metrics = metrics.open("ab")
         self._watch = watch
-        self._log = (folder / "train.log" if folder else Path(os.devnull)).open("a", encoding="utf-8")
+        self._log = (folder / "train.log" if folder else Path(os.devnull)).open(
+            "a", encoding="utf-8"
+        )
         # Commands stay whole. A notebook gets the lines as one stream, and the bar as one display that changes.
         notebook = Console().is_jupyter and not quiet and folder is not None
-        plain: dict[str, Any] = {"force_jupyter": False, "force_terminal": False} if notebook else {}
+        plain: dict[str, Any] = (
+            {"force_jupyter": False, "force_terminal": False} if notebook else {}
+        )
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, **plain)
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         shown = TextColumn("{task.fields[shown]}")
         off = quiet or not self._console.is_terminal
         # The time left follows from the last thousand steps, also where a step takes longer than rich's 30 seconds.
-        self._bar = Progress(*columns, shown, console=self._console, disable=off, speed_estimate_period=inf)
+        self._bar = Progress(
+            *columns, shown, console=self._console, disable=off, speed_estimate_period=inf
+        )
         self._shown: dict[str, str] = {}
         show = sys.modules["IPython.display"].display if notebook else None
         self._display = show and show({"text/plain": ""}, raw=True, display_id=True)
@@ -85,7 +108,9 @@ class Recorder:
         try:
             if self._watch:
                 self._watch(record)
-        except InputError as error:  # which within an evaluation would be taken for that of the training
+        except (
+            InputError
+        ) as error:  # which within an evaluation would be taken for that of the training
             raise _Watched(error) from error
 
     def say(self, text: str) -> None:
@@ -123,7 +148,9 @@ class Recorder:
         """Shows the latest value of a quantity, such as the loss, behind the progress bar."""
         self._shown[name] = value
         for task in self._bar.task_ids:
-            self._bar.update(task, shown=", ".join(f"{name} {value}" for name, value in self._shown.items()))
+            self._bar.update(
+                task, shown=", ".join(f"{name} {value}" for name, value in self._shown.items())
+            )
 
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

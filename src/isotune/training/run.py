@@ -28,7 +28,15 @@ from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import DevTask, RunEvaluation, Task, TaskRows, load_dev, load_tasks, with_whole_path
+from isotune.evaluation import (
+    DevTask,
+    RunEvaluation,
+    Task,
+    TaskRows,
+    load_dev,
+    load_tasks,
+    with_whole_path,
+)
 from isotune.evaluation.results import UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.files import CHECKSUMS, inside, remove, verify_checksums
@@ -59,7 +67,9 @@ if TYPE_CHECKING:
 
 PAPERS_WIDTH = 768  # of BERT-base, for which the papers give rates
 HEADS_RATE = 1e-4  # from which on a paper's rate is for new layers alone, such as a flow
-FINISHED = "sentence-transformers/all-MiniLM-L6-v2"  # what the README advises most people to start from
+FINISHED = (
+    "sentence-transformers/all-MiniLM-L6-v2"  # what the README advises most people to start from
+)
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -113,7 +123,9 @@ def train(
         if not hasattr(start, "save"):
             raise InputError(f"model: a name, or an encoder, is needed, not {start!r:.80}")
         options["model"] = str(folder / START)
-    copies = [] if start is None else [partial(start.save, str(folder / START))]  # into the folder of a new run
+    copies = (
+        [] if start is None else [partial(start.save, str(folder / START))]
+    )  # into the folder of a new run
 
     def in_folder(task: str | TaskRows, part: str) -> str:
         if not isinstance(task, TaskRows):
@@ -124,20 +136,32 @@ def train(
     if "dev" in options:
         options["dev"] = in_folder(options["dev"], "dev")
     if not isinstance(tasks := options.get("tasks") or "", str):
-        options["tasks"] = [in_folder(task, "tasks") for task in ([tasks] if isinstance(tasks, TaskRows) else tasks)]
+        options["tasks"] = [
+            in_folder(task, "tasks") for task in ([tasks] if isinstance(tasks, TaskRows) else tasks)
+        ]
     given = [sources] if isinstance(sources, str | Path) else sources or ()
-    if not isinstance(given, Sequence) or not all(isinstance(source, str | Path) for source in given):
-        raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
+    if not isinstance(given, Sequence) or not all(
+        isinstance(source, str | Path) for source in given
+    ):
+        raise InputError(
+            f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=..."
+        )
     names = [str(source) for source in given]
     if rows is not None:  # they are read for each stage
         rows = list(items_of(rows)) if hasattr(checked_rows(rows), "__next__") else rows
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
     if resume and (recipe or method or pairs or options or names or stand_ins):
-        raise InputError("resume continues a run as it was started; leave out the sources and all options")
-    if was_restarted() and run_folder.is_finished(folder):  # another process was killed at the very end
+        raise InputError(
+            "resume continues a run as it was started; leave out the sources and all options"
+        )
+    if was_restarted() and run_folder.is_finished(
+        folder
+    ):  # another process was killed at the very end
         verify_checksums(folder)
-        return Result(folder, folder / "report.html", RunEvaluation.read(folder / "evaluation.json"), None)
+        return Result(
+            folder, folder / "report.html", RunEvaluation.read(folder / "evaluation.json"), None
+        )
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
         new = fitting = None
@@ -146,7 +170,9 @@ def train(
             fitting = workers.by_leader(partial(recipe_of_model, model, pairs))
         if not resume:
             named = names if rows is None else None
-            new = resolve(named, recipe or fitting, method, options, pairs=pairs, with_stand_ins=stand_ins)
+            new = resolve(
+                named, recipe or fitting, method, options, pairs=pairs, with_stand_ins=stand_ins
+            )
             faster = workers.by_leader(lambda: has_bfloat16(default_device()))
             new = _with_whole_paths(new.with_precision("bfloat16" if faster else "float32"))
         with _opened(folder, new, workers) as (plan, tensors, progress):
@@ -163,7 +189,9 @@ def train(
                 stop = StopSignal(tell=leads and not quiet)
                 if fitting:
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
-                context = RunContext(folder, recorder, stop, plan.seed, workers, time.monotonic() - progress.seconds)
+                context = RunContext(
+                    folder, recorder, stop, plan.seed, workers, time.monotonic() - progress.seconds
+                )
                 return _Run(plan, rows, context, progress).run(tensors)
 
 
@@ -175,14 +203,22 @@ def _opened(
     folder: Path, new: Recipe | None, workers: Workers
 ) -> Iterator[tuple[Recipe, Mapping[str, Tensor], Progress]]:
     with ExitStack() as stack:
-        workers.by_leader(partial(stack.enter_context, run_folder.held(folder, new=new is not None)))
+        workers.by_leader(
+            partial(stack.enter_context, run_folder.held(folder, new=new is not None))
+        )
         if new is None:
             recipe = run_folder.started_recipe(folder)
             if run_folder.is_finished(folder):
-                run_folder.remove_checkpoints(folder)  # of a process that was killed before it did so
-                raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
+                run_folder.remove_checkpoints(
+                    folder
+                )  # of a process that was killed before it did so
+                raise InputError(
+                    f"{folder}: this run is finished; its report is {folder / 'report.html'}"
+                )
             tensors, progress = run_folder.last_checkpoint(folder)
-            run_folder.remove_former_best(folder, progress.best_file)  # which a process may not have done any more
+            run_folder.remove_former_best(
+                folder, progress.best_file
+            )  # which a process may not have done any more
             remove(folder / CHECKSUMS)  # of records that are written again
             yield recipe, tensors, progress
             return
@@ -201,14 +237,21 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
 
     def whole(source: str) -> str:
         is_name = source.partition(":")[0] in {"-", "hub", *DATASETS}
-        return source if is_name or not (os.path.exists(source) or glob.has_magic(source)) else os.path.abspath(source)
+        return (
+            source
+            if is_name or not (os.path.exists(source) or glob.has_magic(source))
+            else os.path.abspath(source)
+        )
 
     def whole_model(name: str) -> str:
         model = local_model(name)
         return name if model in (None, MODEL_FOLDER) else os.path.abspath(model)
 
     table = recipe.with_sources(lambda source: [whole(source)]).table()
-    table |= {"dev": with_whole_path(recipe.dev), "tasks": [with_whole_path(task) for task in recipe.tasks]}
+    table |= {
+        "dev": with_whole_path(recipe.dev),
+        "tasks": [with_whole_path(task) for task in recipe.tasks],
+    }
     if recipe.model:
         table["model"] = whole_model(recipe.model)
     for stage in table["stages"]:
@@ -236,16 +279,27 @@ class _Run:
         tasks = self._load_tasks()  # before training, because a name may be wrong
         tested_on = [task.pairs for task in tasks if isinstance(task, DevTask)]
         chosen_on = [dev.pairs] if dev else []
-        if any((a.sentence1, a.sentence2) == (b.sentence1, b.sentence2) for a in chosen_on for b in tested_on):
-            self.recorder.warn(0, "the dev data are test data too: they chose the step, so its score is too high")
+        if any(
+            (a.sentence1, a.sentence2) == (b.sentence1, b.sentence2)
+            for a in chosen_on
+            for b in tested_on
+        ):
+            self.recorder.warn(
+                0, "the dev data are test data too: they chose the step, so its score is too high"
+            )
         corpora = Corpora(self.recipe, self.rows, tested_on + chosen_on, self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         pooled = ""
         if self.recipe.encoder.pooling or self.recipe.encoder.layers:
             poolings = encoder.pooling, encoder.saved_pooling
-            used, own = (f"{each.mode} of layers {[*each.resolve(encoder.backbone.layers)]}" for each in poolings)
-            pooled = "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
+            used, own = (
+                f"{each.mode} of layers {[*each.resolve(encoder.backbone.layers)]}"
+                for each in poolings
+            )
+            pooled = (
+                "" if used == own else f"pooled by {used}, where isotune evaluate pools it by {own}"
+            )
             self.recorder.say(f"start: {pooled or f'pooled by {used}'}")
         self.recorder.say(f"disk: {run_folder.check_space(self.folder, encoder)}")
         methods = []  # of all stages
@@ -257,10 +311,16 @@ class _Run:
             methods.append(objectives.method)
         methods += self._try_stages(corpora, deepcopy(encoder))
         reshaped = any(each.adds.reshapes for each in methods)
-        by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
+        by_rows = bool(
+            methods[-1].scored("dev")
+        )  # which chooses the step, in place of the dev data
         if not by_rows:
             bound = next((stage.training.most_forgotten for stage in self.recipe.stages), None)
-            step = "step, not the best," if bound is None else f"step that loses at most {bound:g} on general pairs"
+            step = (
+                "step, not the best,"
+                if bound is None
+                else f"step that loses at most {bound:g} on general pairs"
+            )
             which = "" if self.recipe.dev_task else f"; the last {step} is kept"
             self.recorder.say(f"dev data: {self.recipe.dev}{which}")
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
@@ -279,7 +339,9 @@ class _Run:
         result = self._finish(encoder, scored_on)
         if failure:
             kept = result.folder / "encoder"
-            raise TrainingFailed(f"{failure}; {kept} is the encoder of step {self.progress.best_step}", kept)
+            raise TrainingFailed(
+                f"{failure}; {kept} is the encoder of step {self.progress.best_step}", kept
+            )
         return result
 
     def _load_tasks(self) -> list[Task]:
@@ -295,7 +357,9 @@ class _Run:
         return load_tasks(names)
 
     def _describe(self) -> None:
-        bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
+        bundled = (
+            ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
+        )
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
@@ -311,13 +375,21 @@ class _Run:
             objectives.attach(encoder)
             corpora.try_stage(stage, objectives.method, encoder)
             blocks = encoder.backbone.layers
-            change_pooling(encoder.pooling, None, stage.training.as_released.dev_layers, blocks).numbered(blocks)
+            change_pooling(
+                encoder.pooling, None, stage.training.as_released.dev_layers, blocks
+            ).numbered(blocks)
             methods.append((stage, objectives.method))
         for option in ("model_dropout", "attention_dropout"):
-            asking = [(stage, method) for stage, method in methods if getattr(stage.training, option)]
+            asking = [
+                (stage, method) for stage, method in methods if getattr(stage.training, option)
+            ]
             if asking and all(method.cached for _, method in asking):
                 stage, _ = asking[0]
-                instead = ", or compute them in every step (cached false)" if hasattr(stage.options, "cached") else ""
+                instead = (
+                    ", or compute them in every step (cached false)"
+                    if hasattr(stage.options, "cached")
+                    else ""
+                )
                 raise InputError(
                     f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave "
                     f"{option} at 0{instead}"
@@ -330,15 +402,24 @@ class _Run:
             return inf
         begins = not (self.progress.stage or self.progress.step)
         if begins:
-            self.recorder.say("the start is scored, to know what the time limit leaves for training")
-        limit, end = 60 * float(self.recipe.time_limit), self.measure_start().seconds  # as long as the start takes
+            self.recorder.say(
+                "the start is scored, to know what the time limit leaves for training"
+            )
+        limit, end = (
+            60 * float(self.recipe.time_limit),
+            self.measure_start().seconds,
+        )  # as long as the start takes
         spent = time.monotonic() - self.context.begun
         left = limit - spent - end
         if begins:
             text = f"to load and to score the start took {spent:,.0f} s, and to score the result takes {end:,.0f} s"
             if self.context.workers.highest(int(left <= 0)):
-                raise InputError(f"time_limit {limit:,.0f} s: too short: {text}; start again with more time")
-            self.recorder.say(f"time limit {limit:,.0f} s: {text}; {left:,.0f} s are left for training")
+                raise InputError(
+                    f"time_limit {limit:,.0f} s: too short: {text}; start again with more time"
+                )
+            self.recorder.say(
+                f"time limit {limit:,.0f} s: {text}; {left:,.0f} s are left for training"
+            )
         return left
 
     def _train_stages(
@@ -349,14 +430,20 @@ class _Run:
                 self.progress = self.progress.next_stage()
             stage = self.recipe.stages[number]
             options = stage.training.for_width(encoder.backbone.dimension)
-            objectives = build_objectives(stage, encoder, derive_seed(self.recipe.seed, "method", number))
+            objectives = build_objectives(
+                stage, encoder, derive_seed(self.recipe.seed, "method", number)
+            )
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
             left, stages = self._time_left(), self.recipe.stages[number:]
-            end = time.monotonic() + left / max(1, sum(each.options.takes_steps for each in stages))  # in equal shares
-            training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress, end)
+            end = time.monotonic() + left / max(
+                1, sum(each.options.takes_steps for each in stages)
+            )  # in equal shares
+            training = StageTraining(
+                self.context, encoder, objectives, data, scorer, options, self.progress, end
+            )
             if tensors:
                 run_folder.load_parts(tensors, training.parts, training.fixed)
                 tensors = {}
@@ -373,7 +460,14 @@ class _Run:
             if not self.progress.done:
                 break
             if data.dev:
-                score_kept(encoder, objectives.method, data, self.context, self.progress, options.chunk_size)
+                score_kept(
+                    encoder,
+                    objectives.method,
+                    data,
+                    self.context,
+                    self.progress,
+                    options.chunk_size,
+                )
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         training, width = self.recipe.stages[number].training, encoder.backbone.dimension
@@ -387,9 +481,13 @@ class _Run:
         if encoder.device.type != "cpu" and not encoder.backbone.padded:
             rates = training.model_dropout, training.attention_dropout
             flash = encoder.backbone.flashes(training.precision, *rates)
-            self.recorder.say(f"stage {number + 1} computes attention by {'flash' if flash else 'padded'} attention")
+            self.recorder.say(
+                f"stage {number + 1} computes attention by {'flash' if flash else 'padded'} attention"
+            )
         if encoder.language_head and (fresh := encoder.language_head.fresh):
-            self.recorder.say(f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}")
+            self.recorder.say(
+                f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}"
+            )
         if scores := [name for feed in method.scored("dev").values() for name in feed.metrics]:
             text = f"stage {number + 1} is scored on labelled rows, in place of the dev data: {', '.join(scores)}"
             self.recorder.say(text)
@@ -402,7 +500,9 @@ class _Run:
         best, _ = run_folder.load_tensors(inside(self.folder, progress.best_file))
         run_folder.load_parts(best, kept)
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
-            self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
+            self.recorder.say(
+                "no step scored better than the encoder without the new layers: the layers are dropped"
+            )
             method.adds.drop_from(encoder)
             progress.dropped.append(progress.stage)
 
@@ -415,15 +515,26 @@ class _Run:
         index = shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         if "-" in data or not data:  # nothing that another command can read
-            self.recorder.say("in these commands, TEXT stands for a file of your sentences, one a line:")
+            self.recorder.say(
+                "in these commands, TEXT stands for a file of your sentences, one a line:"
+            )
             data = ("TEXT",)
         text, columns = shlex.join(data), {} if data == ("TEXT",) else self.recipe.columns
         texts = (columns.get(field) for field in ("sentence", "sentence2", "positive"))
-        named = next((f" --columns {shlex.quote(f'sentence={column}')}" for column in texts if column), "")
+        named = next(
+            (f" --columns {shlex.quote(f'sentence={column}')}" for column in texts if column), ""
+        )
         if comparison.verdict.why == UNJUDGED:
-            both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
-            self.recorder.say("which encoder is better for this text? Pairs that you score can tell:")
-            self.recorder.say(f"  isotune label {shlex.quote(data[0])}{named} --encoders {both} --out {pairs}")
+            both, pairs = (
+                f"{shlex.quote(self.model)} {encoder}",
+                shlex.quote(f"{self.folder}-pairs.tsv"),
+            )
+            self.recorder.say(
+                "which encoder is better for this text? Pairs that you score can tell:"
+            )
+            self.recorder.say(
+                f"  isotune label {shlex.quote(data[0])}{named} --encoders {both} --out {pairs}"
+            )
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         if self.model == BUNDLED_MODEL:
             own = self.recipe.tasks or {self.recipe.dev} - {"none", GENERAL_PAIRS} or {GENERAL_TASK}
@@ -432,7 +543,9 @@ class _Run:
                 "that encoder, and this command compares it with yours:"
             )
             self.recorder.say(f"  isotune evaluate {encoder} {FINISHED} --tasks {shlex.join(own)}")
-        self.recorder.say(f"search in this text by meaning; to search in other files, name them in place of {text}:")
+        self.recorder.say(
+            f"search in this text by meaning; to search in other files, name them in place of {text}:"
+        )
         self.recorder.say(f"  isotune index {best} {text}{named} --out {index}")
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION" {shlex.join(device)}'.rstrip())
         self.recorder.say(f"  isotune serve {best} --index {index}")
@@ -444,7 +557,9 @@ class _Run:
             start = "" if self.progress.best_step else ", the start"
             self.recorder.say(f"encoder so far: {kept}, from step {self.progress.best_step}{start}")
             return Result(self.folder, None, None, signal.name)
-        comparison = compare_with_start(self.context, self.recipe, self.measure_start, kept, scored_on, self.progress)
+        comparison = compare_with_start(
+            self.context, self.recipe, self.measure_start, kept, scored_on, self.progress
+        )
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:

@@ -48,8 +48,13 @@ LOCK = "lock"
 HOLDER = "holder"  # says whose the lock is; Windows lets nobody read or write a file that is locked
 CHECKSUM = "recipe_sha256"  # of environment.json
 RECORDS = (".json", ".jsonl", ".npz", ".toml")  # the files of a finished run that others read
-UNFINISHED = ("*.part", ".tmp*")  # the names of isotune and of safetensors for files that are not yet whole
-FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]+\.part")  # of `create`
+UNFINISHED = (
+    "*.part",
+    ".tmp*",
+)  # the names of isotune and of safetensors for files that are not yet whole
+FIRST_PARTS = re.compile(
+    rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]+\.part"
+)  # of `create`
 
 
 @dataclass
@@ -62,18 +67,30 @@ class Progress:
     best_step: int = 0  # the step whose encoder is kept so far, counted over all stages
     best_file: str = ""  # the name of the file with the weights of that encoder
     done: bool = False  # whether the stage is over: its steps or its patience are used up
-    dropped: list[int] = field(default_factory=list)  # the stages whose new layers were dropped, from 0
+    dropped: list[int] = field(
+        default_factory=list
+    )  # the stages whose new layers were dropped, from 0
     ends: list[str] = field(default_factory=list)  # why each stage that is over has ended
-    chunk_size: int | None = None  # how many rows the stage encodes at a time, where the free memory has decided it
+    chunk_size: int | None = (
+        None  # how many rows the stage encodes at a time, where the free memory has decided it
+    )
     seconds: float = 0.0  # what the run has taken until the checkpoint, if it has a time limit
     metrics_bytes: int = 0  # the length of metrics.jsonl at the time of the checkpoint
     # What the evaluations of the current stage have shown; `Selection` writes it.
-    first_score: float | None = None  # the score of the first encoder that may be kept, mostly the start
-    best_score: float | None = None  # None before the stage's first evaluation, or where the last step is kept
+    first_score: float | None = (
+        None  # the score of the first encoder that may be kept, mostly the start
+    )
+    best_score: float | None = (
+        None  # None before the stage's first evaluation, or where the last step is kept
+    )
     last_score: float | None = None  # the score at the last evaluation
     stale: int = 0  # the number of evaluations that count against patience
-    start_general: float | None = None  # the score on general pairs at step 0 of the stage, if it is asked for
-    start_space: dict[str, float] | None = None  # what the collapse monitor measured at step 0 of the stage
+    start_general: float | None = (
+        None  # the score on general pairs at step 0 of the stage, if it is asked for
+    )
+    start_space: dict[str, float] | None = (
+        None  # what the collapse monitor measured at step 0 of the stage
+    )
 
     def next_stage(self) -> Progress:
         """The progress at the start of the next stage."""
@@ -95,11 +112,15 @@ def best_file(stage: int, step: int) -> str:
 def tensors_of(parts: Parts, left_out: Collection[str] = ()) -> dict[str, Tensor]:
     """The states of named parts without the tensors of some names; those on a GPU as copies in memory."""
     states = {name: part.state_dict() for name, part in parts.items()}
-    tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
+    tensors = {
+        f"{name}.{key}": value for name, state in states.items() for key, value in state.items()
+    }
     return {name: tensor.cpu() for name, tensor in tensors.items() if name not in left_out}
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None
+) -> None:
     """Writes a safetensors file with a checksum; on a full disk, the file before stays."""
     metadata = json.dumps({"header": header, "crc32": _checksum(tensors, header)})
     seen: set[int] = set()
@@ -111,14 +132,21 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         with files.written(path) as part, files.rust_writes():
             save_file(unshared, part, {"isotune": metadata})
     except InputError as error:
-        raise InputError(f"{error}; free some space, and resume the run from the last checkpoint") from error
+        raise InputError(
+            f"{error}; free some space, and resume the run from the last checkpoint"
+        ) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     """The tensors of a file and its header."""
-    advice = ": it was cut short or changed after it was written; start the run again in another folder"
+    advice = (
+        ": it was cut short or changed after it was written; start the run again in another folder"
+    )
     damage = SafetensorError, OSError, ValueError, AttributeError
-    with telling(damage, f"{path}: this checkpoint is damaged", advice), safe_open(path, "pt") as file:
+    with (
+        telling(damage, f"{path}: this checkpoint is damaged", advice),
+        safe_open(path, "pt") as file,
+    ):
         metadata = json.loads((file.metadata() or {}).get("isotune", "{}"))
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
         header = metadata.get("header")
@@ -132,15 +160,23 @@ def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -
     result = zlib.crc32(json.dumps(header).encode())
     for name, tensor in sorted(tensors.items()):
         result = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), result)
-        result = zlib.crc32(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
+        result = zlib.crc32(
+            tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data, result
+        )
     return f"{result:08x}"
 
 
 def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection[str] = ()) -> None:
     """Gives each part its state from the tensors of a checkpoint; what was left out there stays as it is."""
     for name, part in parts.items():
-        state = {key: value for key, value in part.state_dict().items() if f"{name}.{key}" in left_out}
-        state |= {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+        state = {
+            key: value for key, value in part.state_dict().items() if f"{name}.{key}" in left_out
+        }
+        state |= {
+            key.removeprefix(f"{name}."): value
+            for key, value in tensors.items()
+            if key.startswith(f"{name}.")
+        }
         part.load_state_dict(state)
 
 
@@ -151,7 +187,9 @@ def check_space(folder: Path, encoder: nn.Module) -> str:
     stay until the next ones are whole.
     """
     size = sum(tensor.nbytes for tensor in encoder.state_dict().values())
-    left = sum(path.stat().st_size for path in folder.glob("*.safetensors"))  # of the process that is resumed
+    left = sum(
+        path.stat().st_size for path in folder.glob("*.safetensors")
+    )  # of the process that is resumed
     most, free = 10 * size / 1e6, (shutil.disk_usage(folder).free + left) / 1e6
     if free < most:
         raise InputError(
@@ -175,7 +213,9 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         for pattern in UNFINISHED:
             for part in folder.glob(pattern):  # what a killed process has left
                 files.remove(part)
-        (folder / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
+        (folder / HOLDER).write_text(
+            f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8"
+        )
     except Timeout:
         with suppress(OSError):  # the other process may end now
             holder = (folder / HOLDER).read_text("utf-8")
@@ -183,7 +223,9 @@ def held(folder: Path, new: bool) -> Iterator[None]:
             f"{folder}: another process trains in this folder: {holder}; wait for its end, or stop that process"
         ) from None
     except OSError as error:
-        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another") from error
+        raise InputError(
+            f"{folder}: this folder can't be written ({error.strerror}); choose another"
+        ) from error
     try:
         yield
     finally:
@@ -200,7 +242,9 @@ def check_new(folder: Path) -> None:
         names = {path.name for path in folder.iterdir()}
         begun = {LOCK, HOLDER, *([ENVIRONMENT] if CHECKSUM in _environment(folder) else ())}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
-            raise InputError(f"{folder}: this folder exists already; choose another, or resume its run")
+            raise InputError(
+                f"{folder}: this folder exists already; choose another, or resume its run"
+            )
 
 
 def create(folder: Path, plan: Recipe) -> None:
@@ -208,7 +252,10 @@ def create(folder: Path, plan: Recipe) -> None:
     recipe = tomli_w.dumps(plan.table())
     plugins = {plugin.path: plugin.sha256 for plugin in loaded_plugins()}
     environment = {
-        **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
+        **{
+            name: version(name)
+            for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")
+        },
         "python": platform.python_version(),
         "platform": platform.platform(),
         "gpu": gpu_name(),
@@ -225,7 +272,11 @@ def create(folder: Path, plan: Recipe) -> None:
 def mark_finished(folder: Path) -> None:
     """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
     environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
-    records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
+    records = sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.suffix in RECORDS and path.name != ENVIRONMENT
+    )
     sums = files.checksums(folder, records) + files.checksum_of(environment, ENVIRONMENT)
     files.write_text(folder / files.CHECKSUMS, sums)
     files.write_text(folder / ENVIRONMENT, environment)
@@ -268,7 +319,9 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
     if not path.exists():
         return {}, Progress()
     tensors, header = load_tensors(path)
-    with telling(TypeError, f"{path}: another version of isotune wrote it", "; start again in another folder"):
+    with telling(
+        TypeError, f"{path}: another version of isotune wrote it", "; start again in another folder"
+    ):
         return tensors, Progress(**header)
 
 

@@ -66,7 +66,13 @@ def choose_scorer(
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
     if dev_rows:
-        return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers, chunk_size=options.chunk_size)
+        return partial(
+            score_rows,
+            method=method,
+            dev_rows=dev_rows,
+            workers=workers,
+            chunk_size=options.chunk_size,
+        )
     if dev is not None:
         return partial(score_task, task=dev, workers=workers, layers=options.as_released.dev_layers)
     return None
@@ -79,7 +85,9 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     return partial(score_task, task=load_dev(GENERAL_PAIRS), workers=workers)
 
 
-def score_task(encoder: Encoder, task: DevTask, workers: Workers, layers: Sequence[int] | None = None) -> Score:
+def score_task(
+    encoder: Encoder, task: DevTask, workers: Workers, layers: Sequence[int] | None = None
+) -> Score:
     """Scores by the task's first measure, with other `layers` if given.
 
     The first process encodes, so that all processes decide by the same score.
@@ -99,7 +107,11 @@ def score_task(encoder: Encoder, task: DevTask, workers: Workers, layers: Sequen
 
 
 def score_rows(
-    encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore], workers: Workers, chunk_size: int | None
+    encoder: Encoder,
+    method: Method,
+    dev_rows: Mapping[str, TokenStore],
+    workers: Workers,
+    chunk_size: int | None,
 ) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev rows."""
     feeds = method.scored("dev")
@@ -119,7 +131,9 @@ def measure_space(encoder: Encoder, sentences: Packed) -> dict[str, float]:
     """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use."""
     encoder.eval()
     parts = sentences.cut(len(encoder.batches(sentences.lengths.numpy())))
-    vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)]).cpu()  # [N, d]
+    vectors = torch.cat(
+        [encoder(part.to(encoder.device)) for part in parts if len(part)]
+    ).cpu()  # [N, d]
     if not vectors.isfinite().all():
         raise UselessVectors("the encoder gives vectors with NaN or infinite values")
     return {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
@@ -145,18 +159,28 @@ class Selection:
         counts = bool(progress.step) or not self.options.as_released.whole_epochs
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
-        keep = not forgotten and (result is None or not counts or self._keeps(result.value, progress.step))
-        record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
+        keep = not forgotten and (
+            result is None or not counts or self._keeps(result.value, progress.step)
+        )
+        record = partial(
+            self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step
+        )
         record("space", **space)
         text = ""
         if result:
-            record("dev", metric=result.name, score=result.value, best=keep, **result.parts)  # kept so far
+            record(
+                "dev", metric=result.name, score=result.value, best=keep, **result.parts
+            )  # kept so far
             self.recorder.show("dev", f"{100 * result.value:.2f}")
-            text = f"dev {result.name} {100 * result.value:.2f}{' (kept for now)' if keep else ''}, "
+            text = (
+                f"dev {result.name} {100 * result.value:.2f}{' (kept for now)' if keep else ''}, "
+            )
         if self.general:
             record("general", lost=lost)
             text += f"general pairs {0 - lost:+.2f}, "
-        text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
+        text += (
+            f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
+        )
         self.recorder.say(f"step {progress.step} of {total}: {text}")
         if sign := _collapse(space, start_space):
             self.recorder.warn(
@@ -171,7 +195,9 @@ class Selection:
             )
             progress.end(f"too much was forgotten at step {progress.step} of {total}")
         if self.options.patience is not None and progress.stale >= self.options.patience:
-            progress.end(f"{progress.stale} evaluations were no better, at step {progress.step} of {total}")
+            progress.end(
+                f"{progress.stale} evaluations were no better, at step {progress.step} of {total}"
+            )
         return keep
 
     def _lost(self, encoder: Encoder) -> float:
@@ -230,17 +256,23 @@ def predict(
         store, predicted = rows[name], []
         first, end = (round(share * len(store)) for share in feed.part)
         if first == end:
-            raise InputError(f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row")
+            raise InputError(
+                f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row"
+            )
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
-            encoded = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))
+            encoded = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(
+                method.views(batch)
+            )
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
         result[name] = torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy()
     return result
 
 
-def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]) -> dict[str, float]:
+def measure_all(
+    feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]
+) -> dict[str, float]:
     """The scores of all feeds, by their names, from what `predict` returns."""
     return {
         score_name: measure(metric, right, predicted)
@@ -250,7 +282,12 @@ def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple
 
 
 def score_kept(
-    encoder: Encoder, method: Method, data: StageData, run: RunContext, progress: Progress, chunk_size: int | None
+    encoder: Encoder,
+    method: Method,
+    data: StageData,
+    run: RunContext,
+    progress: Progress,
+    chunk_size: int | None,
 ) -> None:
     """Scores a stage's kept weights on its test rows, as the record "test" of their step; writes predictions.npz."""
     splits: dict[Split, Mapping[str, TokenStore]] = {"dev": data.dev, "test": data.test}

@@ -30,14 +30,28 @@ from isotune.training.feed import Feeder
 from isotune.training.forward import chunk_that_fits
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
-from isotune.training.run_folder import LAST, Parts, Progress, best_file, remove_former_best, save_tensors, tensors_of
+from isotune.training.run_folder import (
+    LAST,
+    Parts,
+    Progress,
+    best_file,
+    remove_former_best,
+    save_tensors,
+    tensors_of,
+)
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
-SCORINGS = 3  # for which a time limit leaves time: of the last step, and twice in a stage without steps
-CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
-SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
+SCORINGS = (
+    3  # for which a time limit leaves time: of the last step, and twice in a stage without steps
+)
+CHECKPOINTS = (
+    0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
+)
+SAME_VIEWS = (
+    "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
+)
 
 
 class StageTraining:
@@ -60,7 +74,10 @@ class StageTraining:
         self.options, self.progress, self.feeder, self.end = options, progress, feeder, end
         self.stepper: Stepper | Fit
         if method.options.takes_steps:
-            if not (options.chunk_size or progress.step or method.cached) and encoder.device.type == "cpu":
+            if (
+                not (options.chunk_size or progress.step or method.cached)
+                and encoder.device.type == "cpu"
+            ):
                 progress.chunk_size = self._chunk_that_fits()
             self.options = options = options.model_copy(
                 update={"chunk_size": options.chunk_size or progress.chunk_size}
@@ -72,26 +89,39 @@ class StageTraining:
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # But for a fixed copy of the start: a run that is resumed in the first stage makes the copy again.
         fixed = f"method.{method.fixed}." if method.fixed and not progress.stage else None
-        self.fixed = {f"objectives.{name}" for name in objectives.state_dict() if fixed and name.startswith(fixed)}
+        self.fixed = {
+            f"objectives.{name}"
+            for name in objectives.state_dict()
+            if fixed and name.startswith(fixed)
+        }
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
         general = general_scorer(options, run.workers)
         monitored = monitored_sentences(feeder.monitored)
         self.selection = Selection(scorer, general, monitored, options, run.recorder, progress)
-        self._saved, self._seconds = time.perf_counter(), 0.0  # when the last checkpoint was written, and how long
+        self._saved, self._seconds = (
+            time.perf_counter(),
+            0.0,
+        )  # when the last checkpoint was written, and how long
         self._best_saved = progress.best_file  # the file that it names
         self._writer = ThreadPoolExecutor(1)  # of checkpoints, beside the steps of a GPU
         self._writing: Future[None] | None = None
-        self._evaluating = 0.0  # seconds of the last evaluation; a resumed run doesn't know them at first
+        self._evaluating = (
+            0.0  # seconds of the last evaluation; a resumed run doesn't know them at first
+        )
 
     def _chunk_that_fits(self) -> int | None:
         """How many rows to encode at a time, so that a step fits into the free memory; None for all of them."""
-        free = -self.run.workers.highest(-(free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))  # the lowest
+        free = -self.run.workers.highest(
+            -(free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        )  # the lowest
         asked, _, _ = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
         views = [view for view in asked if isinstance(view, View) and not view.backbone]
         if chunk := chunk_that_fits(self.encoder, views, self.run.workers, free):
             text = f"{free / 1e6:,.0f} MB of memory are free; rows that are encoded at a time (chunk_size): {chunk}"
-            self.run.recorder.say(f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same")
+            self.run.recorder.say(
+                f"stage {self.progress.stage + 1}: {text}; but for rounding, the result is the same"
+            )
         return chunk
 
     @fast_float32()
@@ -128,10 +158,14 @@ class StageTraining:
         """Writes a checkpoint from which the stage goes on."""
         progress = self.progress
         if self.selection.scorer is None and self.selection.general is None:
-            self.evaluate(self._write_checkpoint)  # which keeps the weights of the step where the run was stopped
+            self.evaluate(
+                self._write_checkpoint
+            )  # which keeps the weights of the step where the run was stopped
         else:
             self.run.workers.by_leader(self._write_checkpoint)
-        command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
+        command = shlex.join(
+            ["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()]
+        )
         self.run.recorder.say(
             f"stopped after step {progress.step} of {self.stepper.total}; {command} continues from here"
         )
@@ -157,7 +191,11 @@ class StageTraining:
             if progress.step == second < self.stepper.total:
                 self._tell_time(taken)
             if progress.step == self.stepper.total:
-                progress.end(f"all {progress.step:,} steps were made" if update else "computed from all texts at once")
+                progress.end(
+                    f"all {progress.step:,} steps were made"
+                    if update
+                    else "computed from all texts at once"
+                )
             self.run.recorder.advance()
             # `eval_every` counts from 0 at the start of each epoch, if all of them are whole.
             counted = progress.step % self.feeder.steps_per_epoch if whole_epochs else progress.step
@@ -180,7 +218,11 @@ class StageTraining:
         """Says what the rest of the stage costs, if each step takes so many seconds."""
         left = self.stepper.total - self.progress.step
         scoring = math.ceil(left / self.options.eval_every) * self._evaluating
-        memory = torch.cuda.max_memory_allocated() if self.encoder.device.type == "cuda" else peak_memory()
+        memory = (
+            torch.cuda.max_memory_allocated()
+            if self.encoder.device.type == "cuda"
+            else peak_memory()
+        )
         held = f"; memory so far: {memory / 1e6:,.0f} MB" if memory else ""
         self.run.recorder.say(
             f"stage {self.progress.stage + 1}: about {timedelta(seconds=round(left * seconds + scoring))} are left, "
@@ -190,7 +232,9 @@ class StageTraining:
     def _must_end(self, step: float, evaluated: bool) -> bool:
         """Whether the time limit leaves no time for a step of so many seconds, and the evaluations until its end."""
         needed = step + (SCORINGS + evaluated) * self._evaluating
-        if self.end == math.inf or not self.run.workers.highest(int(time.monotonic() + needed > self.end)):
+        if self.end == math.inf or not self.run.workers.highest(
+            int(time.monotonic() + needed > self.end)
+        ):
             return False
         stage, made = self.progress.stage + 1, f"{self.progress.step} of {self.stepper.total}"
         text = f"the time limit ended stage {stage} after step {made}; the best step so far is kept"
@@ -223,13 +267,17 @@ class StageTraining:
         try:
             keep = self.selection.judge(encoder, self.stepper.total)
         except InputError as error:
-            advice = f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
+            advice = (
+                f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
+            )
             raise TrainingFailed(
                 f"after step {progress.step}: {error}{advice}" if progress.step else str(error)
             ) from error
         if keep:
             # At step 0 of a later stage, the encoder is still that of the step that the stage before kept.
-            progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
+            progress.best_step = (
+                progress.offset + progress.step if progress.step else progress.best_step
+            )
             progress.best_file = best_file(progress.stage, progress.step)
             self.run.workers.by_leader(self._write_kept)
         self.run.workers.by_leader(write or self._write_checkpoint_in_time)
@@ -257,7 +305,11 @@ class StageTraining:
         progress.metrics_bytes = self.run.recorder.sync()
         if self.end < math.inf:
             progress.seconds = time.monotonic() - self.run.begun
-        tensors, header, kept = tensors_of(self.parts, self.fixed), asdict(progress), progress.best_file
+        tensors, header, kept = (
+            tensors_of(self.parts, self.fixed),
+            asdict(progress),
+            progress.best_file,
+        )
 
         def write() -> None:
             save_tensors(folder / LAST, tensors, header)

@@ -48,9 +48,14 @@ class Update(NamedTuple):
 
     def check(self, options: TrainingOptions) -> None:
         """Raises TrainingFailed if the loss or its gradient is not finite. This waits for the step's end on a GPU."""
-        for value, what in ((self.loss, "the loss is"), (self.gradient_norm, "the gradient's norm is")):
+        for value, what in (
+            (self.loss, "the loss is"),
+            (self.gradient_norm, "the gradient's norm is"),
+        ):
             if not torch.isfinite(value):
-                raise TrainingFailed(f"{what} {value.item()} at step {self.step}; {use_lower_rate(options)}")
+                raise TrainingFailed(
+                    f"{what} {value.item()} at step {self.step}; {use_lower_rate(options)}"
+                )
 
 
 class Stepper:
@@ -66,10 +71,15 @@ class Stepper:
         options: TrainingOptions,
     ) -> None:
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
-        self.options, self.total = options, options.total_steps(feeder.steps_per_epoch)  # updates of the stage
+        self.options, self.total = (
+            options,
+            options.total_steps(feeder.steps_per_epoch),
+        )  # updates of the stage
         self._warmup = options.warmup_steps(self.total, feeder.steps_per_epoch)
         self.optimizer = _optimizer(encoder, objectives, options)
-        self.parts: Parts = {"optimizer": self.optimizer}  # what a checkpoint holds, beside encoder and objectives
+        self.parts: Parts = {
+            "optimizer": self.optimizer
+        }  # what a checkpoint holds, beside encoder and objectives
         self._run, self._stage = run, stage
         words = encoder.backbone.model.get_input_embeddings()
         if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
@@ -85,16 +95,22 @@ class Stepper:
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
-        with drawing(derive_seed(self._run.seed, "dropout", self._stage, step)):  # of the heads and objectives
+        with drawing(
+            derive_seed(self._run.seed, "dropout", self._stage, step)
+        ):  # of the heads and objectives
             self.encoder.train()
             self.objectives.train()
             batch = self.feeder.batch(step)
             passes_seed = derive_seed(self._run.seed, "passes", self._stage, step)
-            encoding = StepEncoding(self.encoder, self._run.workers, passes_seed, self.options.chunk_size)
+            encoding = StepEncoding(
+                self.encoder, self._run.workers, passes_seed, self.options.chunk_size
+            )
             with self._autocast():
                 views, terms_of, adversary = self.objectives.ask(batch, self.encoder.device)
                 encoded = encoding.encode(views, adversary)
-                seed_gpu(self.encoder.device, passes_seed)  # all processes draw the same after the vectors
+                seed_gpu(
+                    self.encoder.device, passes_seed
+                )  # all processes draw the same after the vectors
                 terms = terms_of(encoded)
             terms |= self.objectives.penalties(self.encoder)
             loss = torch.stack(list(terms.values())).sum()
@@ -107,7 +123,14 @@ class Stepper:
             norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
             rate_share = schedule(step, self.total, self._warmup, self.options)
             same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
-            made = Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
+            made = Update(
+                loss.detach(),
+                terms,
+                rate_share * self.options.learning_rate,
+                norm,
+                same_views,
+                step + 1,
+            )
             if self.encoder.device.type == "cpu":  # a GPU is asked when it has the next step
                 made.check(self.options)
             self.optimizer.step(rate_share)
@@ -122,7 +145,9 @@ class Stepper:
 class Fit:
     """Makes the only update of a stage with a closed form: the method is fitted to the vectors of all texts."""
 
-    def __init__(self, run: RunContext, encoder: Encoder, method: ClosedForm, feeder: Feeder) -> None:
+    def __init__(
+        self, run: RunContext, encoder: Encoder, method: ClosedForm, feeder: Feeder
+    ) -> None:
         """The vectors are kept in a file in the folder of the run.
 
         Raises:
@@ -155,11 +180,19 @@ def _optimizer(encoder: Encoder, objectives: Objectives, options: TrainingOption
         parameter.requires_grad_(True)
     if lowest := options.frozen_blocks:
         if lowest >= (count := len(encoder.backbone.blocks)):
-            raise InputError(f"frozen_blocks {lowest}: the model has {count} blocks; give a lower number")
-        for parameter in {*encoder.backbone.parameters()} - {*encoder.backbone.blocks[lowest:].parameters()}:
+            raise InputError(
+                f"frozen_blocks {lowest}: the model has {count} blocks; give a lower number"
+            )
+        for parameter in {*encoder.backbone.parameters()} - {
+            *encoder.backbone.blocks[lowest:].parameters()
+        }:
             parameter.requires_grad_(False)
     # The blocks come first: checkpoints number the parameters, and the order decides the gradient's last digits.
     model = encoder.backbone.model
-    blocks = next(layer for name, layer in model.named_children() if name in ("encoder", "transformer", "layers"))
+    blocks = next(
+        layer
+        for name, layer in model.named_children()
+        if name in ("encoder", "transformer", "layers")
+    )
     layers = [*blocks.parameters(), *encoder.parameters(), *objectives.parameters()]
     return Optimizer((weight for weight in layers if weight.requires_grad), options)

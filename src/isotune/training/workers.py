@@ -105,11 +105,22 @@ class Workers:
         if self._group is None:
             return
         parameters = list(parameters)
-        used = self.add(torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.int32))
-        parameters = [parameter for parameter, count in zip(parameters, used.tolist(), strict=True) if count]
-        gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in parameters]
+        used = self.add(
+            torch.tensor(
+                [parameter.grad is not None for parameter in parameters], dtype=torch.int32
+            )
+        )
+        parameters = [
+            parameter for parameter, count in zip(parameters, used.tolist(), strict=True) if count
+        ]
+        gradients = [
+            torch.zeros_like(weight) if weight.grad is None else weight.grad
+            for weight in parameters
+        ]
         total = self.add(torch.cat([gradient.flatten() for gradient in gradients]))
-        for parameter, gradient in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
+        for parameter, gradient in zip(
+            parameters, total.split([p.numel() for p in parameters]), strict=True
+        ):
             parameter.grad = gradient.view_as(parameter)
 
     def highest(self, number: int) -> int:
@@ -143,12 +154,16 @@ class Workers:
             yield
         except BaseException as error:
             if self._group is not None and not self._ends_first() and isinstance(error, Exception):
-                raise InputError("another process of the run has ended; what it has printed says why") from error
+                raise InputError(
+                    "another process of the run has ended; what it has printed says why"
+                ) from error
             raise
 
     def _ends_first(self) -> bool:
         try:
-            return _get_default_store().compare_set("ended", "", str(self.rank)).decode() == str(self.rank)
+            return _get_default_store().compare_set("ended", "", str(self.rank)).decode() == str(
+                self.rank
+            )
         except RuntimeError:  # the store was in the first process, which has ended
             return False
 
@@ -156,7 +171,9 @@ class Workers:
         """Ends the threads, and lets go of the group, whose threads end with its last reference."""
         for pool in self._pools:
             pool.shutdown()
-        self._group = None  # a thread of the group that outlives Python's end would abort the process
+        self._group = (
+            None  # a thread of the group that outlives Python's end would abort the process
+        )
 
 
 @contextmanager
@@ -172,13 +189,17 @@ def workers_of_run() -> Iterator[Workers]:
                 f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start the run by "
                 "torchrun, which sets all of them, or unset WORLD_SIZE for a run of one process"
             )
-        if device == "cuda" and "LOCAL_RANK" not in os.environ:  # such launchers number processes machine by machine
+        if (
+            device == "cuda" and "LOCAL_RANK" not in os.environ
+        ):  # such launchers number processes machine by machine
             torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
         store, rank, processes = next(rendezvous("env://"))
         # A restart may find the store of the processes before, with their addresses.
         store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
         backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=processes)
+        dist.init_process_group(
+            backend, timeout=PATIENCE, store=store, rank=rank, world_size=processes
+        )
     threads = torch.get_num_threads() if device == "cpu" else 1
     workers = Workers(threads, dist.group.WORLD if launched else None)
     try:

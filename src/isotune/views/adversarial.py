@@ -26,7 +26,9 @@ class Adversarial(Augmentation):
     def from_options(cls, options: Any) -> Self:
         """Takes the norm from the option adversarial_norm."""
         if not hasattr(options, "adversarial_norm"):
-            raise InputError("augmentation adversarial: only the method consert-joint has a loss for it; take another")
+            raise InputError(
+                "augmentation adversarial: only the method consert-joint has a loss for it; take another"
+            )
         return cls(norm=options.adversarial_norm)
 
 
@@ -44,4 +46,7 @@ class Noise(Augmentation):
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings with the noise of these sentences, [tokens, d]."""
-        return self.first.embeddings(embeddings, tokens) + self.noise[tokens.on_device(self.view.places(tokens))]
+        return (
+            self.first.embeddings(embeddings, tokens)
+            + self.noise[tokens.on_device(self.view.places(tokens))]
+        )

@@ -67,7 +67,9 @@ class TokenCutoff(Augmentation):
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
         count = (self.rate * tokens.lengths.double()).long()  # [N]
-        first = (tokens.steps < count[tokens.owners]).nonzero().squeeze(1)  # the places of as many tokens
+        first = (
+            (tokens.steps < count[tokens.owners]).nonzero().squeeze(1)
+        )  # the places of as many tokens
         return embeddings.index_fill(0, _shuffled(tokens)[tokens.on_device(first)], 0.0)
 
 
@@ -146,4 +148,6 @@ def _shuffled(tokens: Packed) -> Tensor:
 def _exact_mask(seeds: Tensor, width: int, count: int) -> Tensor:
     """A mask [n, width] with exactly `count` False in the row of each seed [n]."""
     dropped = random_bits(seeds, width).topk(count, dim=1).indices
-    return torch.ones(len(seeds), width, dtype=torch.bool, device=seeds.device).scatter_(1, dropped, False)
+    return torch.ones(len(seeds), width, dtype=torch.bool, device=seeds.device).scatter_(
+        1, dropped, False
+    )

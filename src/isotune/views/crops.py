@@ -22,10 +22,14 @@ _SENTENCE_END = re.compile(
 def two_passages(texts: Sequence[str], generator: Generator) -> tuple[list[str], list[str]]:
     """Two passages of each text; the random numbers come from the generator."""
     views: tuple[list[str], list[str]] = [], []
-    for text, (cut, *shares) in zip(texts, torch.rand(len(texts), 3, generator=generator).tolist(), strict=True):
+    for text, (cut, *shares) in zip(
+        texts, torch.rand(len(texts), 3, generator=generator).tolist(), strict=True
+    ):
         sentences = sentences_of(text)
         end = 1 + int(cut * (len(sentences) - 1))
-        for side, share, view in zip((sentences[:end], sentences[end:] or sentences), shares, views, strict=True):
+        for side, share, view in zip(
+            (sentences[:end], sentences[end:] or sentences), shares, views, strict=True
+        ):
             start = int(share * (max(len(side) - SENTENCES, 0) + 1))
             view.append(" ".join(side[start : start + SENTENCES]))
     return views

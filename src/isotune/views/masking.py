@@ -43,10 +43,14 @@ def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
     return ordinary
 
 
-def masked(tokens: Packed, tokenizer: PreTrainedTokenizerBase, rate: float, generator: Generator) -> Masked:
+def masked(
+    tokens: Packed, tokenizer: PreTrainedTokenizerBase, rate: float, generator: Generator
+) -> Masked:
     """Chooses tokens of packed sentences, each with probability `rate`, and masks them; all is on the CPU."""
     ids, ordinary = tokens.ids, ordinary_tokens(tokenizer)  # [T], [V]
-    places = (ordinary[ids] & (torch.rand(len(ids), generator=generator) < rate)).nonzero().squeeze(1)  # [M]
+    places = (
+        (ordinary[ids] & (torch.rand(len(ids), generator=generator) < rate)).nonzero().squeeze(1)
+    )  # [M]
     fate = torch.rand(len(places), generator=generator)  # [M]
     words = ordinary.nonzero().squeeze(1)  # [W] int64
     words = words[torch.randint(len(words), (len(places),), generator=generator)]  # [M]

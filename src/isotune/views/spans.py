@@ -27,7 +27,9 @@ def mask_characters(
     A sentence of fewer than 30 characters, or of no more than `length`, stays as it is.
     """
     masked, shortest = [], max(SHORTEST, length + 1)
-    for sentence, share in zip(sentences, torch.rand(len(sentences), generator=generator).tolist(), strict=True):
+    for sentence, share in zip(
+        sentences, torch.rand(len(sentences), generator=generator).tolist(), strict=True
+    ):
         start = int(share * (len(sentence) - length + 1))
         cut = f"{sentence[:start]} {tokenizer.mask_token} {sentence[start + length :]}"
         masked.append(cut if length and len(sentence) >= shortest else sentence)
@@ -35,7 +37,11 @@ def mask_characters(
 
 
 def mask_tokens(
-    tokens: Packed, tokenizer: PreTrainedTokenizerBase, rate: float, longest: int, generator: Generator
+    tokens: Packed,
+    tokenizer: PreTrainedTokenizerBase,
+    rate: float,
+    longest: int,
+    generator: Generator,
 ) -> Packed:
     """Replaces each token of a span of each sentence by a mask, on the CPU.
 
@@ -43,11 +49,15 @@ def mask_tokens(
     `longest`: BERT-CF's "hard-cap". (SpanBERT draws again instead. Then BERT-CF could not have a cap of 0, which is
     SimCSE.) A span has no special tokens, and at least one other token of the sentence stays.
     """
-    lengths = torch.empty(len(tokens)).geometric_(rate, generator=generator).clamp(max=longest)  # [N]
+    lengths = (
+        torch.empty(len(tokens)).geometric_(rate, generator=generator).clamp(max=longest)
+    )  # [N]
     shares = torch.rand(len(tokens), generator=generator)  # [N]
     ordinary = ordinary_tokens(tokenizer)[tokens.ids]  # [T]
     counts = torch.zeros_like(tokens.lengths).index_add(0, tokens.segments, ordinary.long())  # [N]
-    lengths = torch.minimum(lengths.to(counts), counts - 1)  # [N], -1 for a sentence without ordinary tokens
+    lengths = torch.minimum(
+        lengths.to(counts), counts - 1
+    )  # [N], -1 for a sentence without ordinary tokens
     starts = (shares * (counts - lengths + 1)).long()  # [N]
     # The number of an ordinary token among those of its sentence, and its place in the span.
     numbers = ordinary.cumsum(0) - 1 - (counts.cumsum(0) - counts)[tokens.segments]  # [T]

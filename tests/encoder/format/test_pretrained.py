@@ -43,7 +43,9 @@ def weights(change: Callable[[dict[str, torch.Tensor]], None]) -> Callable[[Path
 
 
 def pickled(
-    change: Callable[[dict[str, Any]], object] = lambda tensors: None, zipped: bool = True, delete: bool = True
+    change: Callable[[dict[str, Any]], object] = lambda tensors: None,
+    zipped: bool = True,
+    delete: bool = True,
 ) -> Callable[[Path], None]:
     """Puts the tensors into pytorch_model.bin, in place of model.safetensors."""
 
@@ -98,40 +100,105 @@ KEY = "encoder.layer.1.output.dense.weight"
 CODE, NAN = Code(), float("nan")
 EVIL = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no weights": (without("model.safetensors"), "no file named model.safetensors, or pytorch_model.bin"),
+    "no weights": (
+        without("model.safetensors"),
+        "no file named model.safetensors, or pytorch_model.bin",
+    ),
     "code": (pickled(lambda t: t.update(x=CODE)), "restricted reader refuses .* posix.mkdir"),
-    "old code": (pickled(lambda t: t.update(x=CODE), zipped=False), "restricted reader refuses .* posix.mkdir"),
-    "a pickle of nothing": (lambda m: [pickled()(m), (m / "pytorch_model.bin").write_bytes(b"")], "loaded: EOFError"),
-    "another shape in a pickle": (pickled(lambda t: t.update({KEY: torch.zeros(3, 3)})), f"another shape for {KEY}"),
-    "weights cut short": (lambda m: os.truncate(m / "model.safetensors", 40_000), "can't be loaded"),
+    "old code": (
+        pickled(lambda t: t.update(x=CODE), zipped=False),
+        "restricted reader refuses .* posix.mkdir",
+    ),
+    "a pickle of nothing": (
+        lambda m: [pickled()(m), (m / "pytorch_model.bin").write_bytes(b"")],
+        "loaded: EOFError",
+    ),
+    "another shape in a pickle": (
+        pickled(lambda t: t.update({KEY: torch.zeros(3, 3)})),
+        f"another shape for {KEY}",
+    ),
+    "weights cut short": (
+        lambda m: os.truncate(m / "model.safetensors", 40_000),
+        "can't be loaded",
+    ),
     "a weight missing": (weights(lambda t: t.pop(KEY)), f"its weight file lacks {KEY}"),
-    "a weight too many": (weights(lambda t: t.update({"foo.weight": t[KEY] + 1})), "doesn't know foo.weight"),
-    "another shape": (weights(lambda t: t.update({KEY: torch.zeros(3, 3)})), f"another shape for {KEY}"),
-    "a weight that is no number": (weights(lambda t: t.update({KEY: t[KEY] * NAN})), "its weights have NaN"),
+    "a weight too many": (
+        weights(lambda t: t.update({"foo.weight": t[KEY] + 1})),
+        "doesn't know foo.weight",
+    ),
+    "another shape": (
+        weights(lambda t: t.update({KEY: torch.zeros(3, 3)})),
+        f"another shape for {KEY}",
+    ),
+    "a weight that is no number": (
+        weights(lambda t: t.update({KEY: t[KEY] * NAN})),
+        "its weights have NaN",
+    ),
     "no config": (without("config.json"), "there is no config.json"),
     "a broken config": (with_text("config.json", "{"), "config.json: it can't be read as JSON"),
-    "a config without end": (instead("config.json", lambda path: path.symlink_to("/dev/zero")), "it is no file, but"),
+    "a config without end": (
+        instead("config.json", lambda path: path.symlink_to("/dev/zero")),
+        "it is no file, but",
+    ),
     "a pipe": (instead("tokenizer.json", os.mkfifo), "tokenizer.json: it is no file, but"),
-    "a tokenizer of 100 GB": (lambda m: os.truncate(m / "tokenizer.json", 10**11), "100,000,000,000 bytes, where"),
-    "a pickle that grows": (lambda m: [pickled()(m), zip_bomb(m / "pytorch_model.bin")], "it can't be of a model"),
-    "too many layers": (configured(num_hidden_layers=10**6), "num_hidden_layers 1000000 is impossible"),
+    "a tokenizer of 100 GB": (
+        lambda m: os.truncate(m / "tokenizer.json", 10**11),
+        "100,000,000,000 bytes, where",
+    ),
+    "a pickle that grows": (
+        lambda m: [pickled()(m), zip_bomb(m / "pytorch_model.bin")],
+        "it can't be of a model",
+    ),
+    "too many layers": (
+        configured(num_hidden_layers=10**6),
+        "num_hidden_layers 1000000 is impossible",
+    ),
     "heads below 0": (configured(num_attention_heads=-1), "num_attention_heads -1 is impossible"),
-    "too many words": (configured(vocab_size=10**9), "describes 32,0.* weights, and the weight files have"),
-    "a T5": (configured(model_type="t5", architectures=["T5EncoderModel"]), r"model type 't5'.*\(T5EncoderModel\)"),
+    "too many words": (
+        configured(vocab_size=10**9),
+        "describes 32,0.* weights, and the weight files have",
+    ),
+    "a T5": (
+        configured(model_type="t5", architectures=["T5EncoderModel"]),
+        r"model type 't5'.*\(T5EncoderModel\)",
+    ),
     "a decoder": (configured(add_cross_attention=True), "set up as a decoder"),
-    "other positions": (configured(position_embedding_type="relative_key"), "position_embedding_type 'relative_key'"),
-    "SimCSE's output": (weights(lambda t: t.update({"mlp.dense.bias": t[KEY][0] * 1})), "output of SimCSE's code"),
-    "a tokenizer of another kind": (with_text("tokenizer_config.json", '{"tokenizer_class": "RagTokenizer"}'), "Rag"),
-    "half a length": (with_text("tokenizer_config.json", '{"model_max_length": 2.5}'), "maximum length is 2.5"),
+    "other positions": (
+        configured(position_embedding_type="relative_key"),
+        "position_embedding_type 'relative_key'",
+    ),
+    "SimCSE's output": (
+        weights(lambda t: t.update({"mlp.dense.bias": t[KEY][0] * 1})),
+        "output of SimCSE's code",
+    ),
+    "a tokenizer of another kind": (
+        with_text("tokenizer_config.json", '{"tokenizer_class": "RagTokenizer"}'),
+        "Rag",
+    ),
+    "half a length": (
+        with_text("tokenizer_config.json", '{"model_max_length": 2.5}'),
+        "maximum length is 2.5",
+    ),
     "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), "there is no tokenizer"),
     "a broken tokenizer": (with_text("tokenizer.json", "{"), "tokenizer can't be loaded"),
-    "an adapter": (with_text("adapter_config.json", "{}"), "an adapter .* of another model; merge it"),
-    "only an adapter": (lambda m: (m / "config.json").rename(m / "adapter_config.json"), "an adapter .* merge it"),
+    "an adapter": (
+        with_text("adapter_config.json", "{}"),
+        "an adapter .* of another model; merge it",
+    ),
+    "only an adapter": (
+        lambda m: (m / "config.json").rename(m / "adapter_config.json"),
+        "an adapter .* merge it",
+    ),
     "shards elsewhere": (
-        with_text("model.safetensors.index.json", '{"weight_map": {"x": "../other/x.safetensors"}}'),
+        with_text(
+            "model.safetensors.index.json", '{"weight_map": {"x": "../other/x.safetensors"}}'
+        ),
         "a file in it names '../other/x.safetensors', which is outside of this folder",
     ),
-    "a kernel on the hub": (configured(attn_implementation="some/kernel"), "'some/kernel' is not allowed"),
+    "a kernel on the hub": (
+        configured(attn_implementation="some/kernel"),
+        "'some/kernel' is not allowed",
+    ),
     "a program": (
         lambda m: [
             with_text("evil.py", "raise SystemExit('it ran')")(m),
@@ -161,29 +228,47 @@ def shards(folder: Path) -> None:
     index = {name: f"pytorch_model-0000{1 + i % 2}-of-00002.bin" for i, name in enumerate(names)}
     for file in set(index.values()):
         torch.save({name: tensors[name] for name in names if index[name] == file}, folder / file)
-    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    (folder / "pytorch_model.bin.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": index})
+    )
     (folder / "model.safetensors").unlink()
 
 
 def old_names(tensors: dict[str, torch.Tensor]) -> None:
     """The names of 2018 to 2020, with the buffer and the task heads that such files have."""
     for key in list(tensors):
-        old = key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        old = key.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        )
         tensors[f"bert.{old}"] = tensors.pop(key)
     tensors["bert.embeddings.position_ids"] = torch.arange(32)[None]
-    tensors["cls.predictions.bias"], tensors["cls.seq_relationship.bias"] = torch.ones(28), torch.ones(2)
+    tensors["cls.predictions.bias"], tensors["cls.seq_relationship.bias"] = (
+        torch.ones(28),
+        torch.ones(2),
+    )
 
 
 @pytest.mark.parametrize(
     "change",
-    [pickled(), pickled(zipped=False), shards, pickled(old_names), pickled(old_names, zipped=False)],
+    [
+        pickled(),
+        pickled(zipped=False),
+        shards,
+        pickled(old_names),
+        pickled(old_names, zipped=False),
+    ],
     ids=["zip", "no zip", "shards", "old names", "old names, no zip"],
 )
 def test_a_pickle_gives_the_same_vectors_and_says_so_once(
-    change: Callable[[Path], None], model: Path, caplog: pytest.LogCaptureFixture, sentences: list[str]
+    change: Callable[[Path], None],
+    model: Path,
+    caplog: pytest.LogCaptureFixture,
+    sentences: list[str],
 ) -> None:
     # Layer norms that can't be taken for new ones.
-    weights(lambda t: t.update({key: torch.randn_like(x) for key, x in t.items() if "LayerNorm" in key}))(model)
+    weights(
+        lambda t: t.update({key: torch.randn_like(x) for key, x in t.items() if "LayerNorm" in key})
+    )(model)
     expected = Encoder.load(model).encode(sentences)
     config = json.loads((model / "config.json").read_text())
     del config["dtype"]  # as of 2020
@@ -199,7 +284,9 @@ def test_a_pickle_gives_the_same_vectors_and_says_so_once(
     assert (reopened(encoder, model / "saved", sentences).encode(sentences) == expected).all()
 
 
-def test_safetensors_are_preferred_to_a_pickle(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_safetensors_are_preferred_to_a_pickle(
+    model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     expected = Encoder.load(model).encode("a dog")
     pickled(lambda tensors: tensors.update(x=Code()), delete=False)(model)
     assert (Encoder.load(model).encode("a dog") == expected).all()
@@ -218,7 +305,9 @@ def test_heads_in_pickles_are_read(encoder: Encoder, tmp_path: Path, sentences: 
         Encoder.load(tmp_path / "saved")
 
 
-def test_a_name_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_name_that_is_no_folder_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     (tmp_path / "here" / "below").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here" / "below")
@@ -228,29 +317,46 @@ def test_a_name_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     for name in ("nobody/nothing", str(tmp_path / "missing"), "../../x"):
         with pytest.raises(InputError, match="there is no such folder") as caught:
             Encoder.load(name)
-        assert ("can't be a name on the Hugging Face hub" in str(caught.value)) == (name != "nobody/nothing")
+        assert ("can't be a name on the Hugging Face hub" in str(caught.value)) == (
+            name != "nobody/nothing"
+        )
 
 
 def test_the_folder_of_a_run_is_no_model(tiny_model: Path, tmp_path: Path) -> None:
     Encoder.load(tiny_model).save(tmp_path / "encoder")
     for use in (Encoder.load, recipe_of_model):
-        with pytest.raises(InputError, match=f"no config.json in this folder; give {tmp_path}/encoder, the encoder of"):
+        with pytest.raises(
+            InputError,
+            match=f"no config.json in this folder; give {tmp_path}/encoder, the encoder of",
+        ):
             use(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"type": "sentence_transformers.models.LSTM"}, "a module sentence_transformers.models.LSTM"),
+        (
+            {"type": "sentence_transformers.models.LSTM"},
+            "a module sentence_transformers.models.LSTM",
+        ),
         ({"pooling_mode_max_tokens": True}, r"pooling mean \+ max"),
         ({"pooling_mode_mean_tokens": False}, "supported is one of cls, mean, max, weightedmean"),
         ({"type": None}, "its sentence-transformers files can't be understood"),
         ({"path": "5_Pooling"}, "modules.json names 5_Pooling, which is no folder"),
-        *(({"path": path}, "outside of this folder; it is not read") for path in ("../x", "1_Pooling/../../x", "/tmp")),
+        *(
+            ({"path": path}, "outside of this folder; it is not read")
+            for path in ("../x", "1_Pooling/../../x", "/tmp")
+        ),
         ({"truncate_dim": 8}, "truncate_dim 8 is not supported"),
         ({"default_prompt_name": "web"}, "default_prompt_name 'web' names no text"),
-        ({"prompts": {"q": "a " * 10**6}, "default_prompt_name": "q"}, "prompt 'a a .* has 2,000,000 characters"),
-        ({"prompts": {"q": "\ud800"}, "default_prompt_name": "q"}, "prompt .* half a surrogate pair"),
+        (
+            {"prompts": {"q": "a " * 10**6}, "default_prompt_name": "q"},
+            "prompt 'a a .* has 2,000,000 characters",
+        ),
+        (
+            {"prompts": {"q": "\ud800"}, "default_prompt_name": "q"},
+            "prompt .* half a surrogate pair",
+        ),
     ],
 )
 def test_an_unsupported_module_or_setting_is_refused(
@@ -259,7 +365,11 @@ def test_an_unsupported_module_or_setting_is_refused(
     folder = tmp_path / "saved"
     Encoder.load(tiny_model).save(folder)
     (folder / "SHA256SUMS").unlink()
-    path = folder / "1_Pooling" / "config.json" if "pooling_mode" in str(change) else folder / "modules.json"
+    path = (
+        folder / "1_Pooling" / "config.json"
+        if "pooling_mode" in str(change)
+        else folder / "modules.json"
+    )
     if not change.keys() & {"type", "path"} and path.name == "modules.json":
         path = folder / "config_sentence_transformers.json"
     content = json.loads(path.read_text())
@@ -273,10 +383,26 @@ def test_an_unsupported_module_or_setting_is_refused(
     ("name", "change", "warning"),
     [
         ("config.json", {"return_dict": False, "chunk_size_feed_forward": 4}, None),
-        ("config.json", {"auto_map": {"AutoModel": "acme.Model"}}, "its own code .* is not run; it is read as bert"),
-        ("config_sentence_transformers.json", {"similarity_fn_name": "dot"}, "isotune compares by cosine"),
-        ("config_sentence_transformers.json", {"prompts": {"q": None}, "default_prompt_name": "q"}, None),
-        ("sentence_bert_config.json", {"model_args": {"dtype": "float32"}}, "model_args is ignored"),
+        (
+            "config.json",
+            {"auto_map": {"AutoModel": "acme.Model"}},
+            "its own code .* is not run; it is read as bert",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"similarity_fn_name": "dot"},
+            "isotune compares by cosine",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"prompts": {"q": None}, "default_prompt_name": "q"},
+            None,
+        ),
+        (
+            "sentence_bert_config.json",
+            {"model_args": {"dtype": "float32"}},
+            "model_args is ignored",
+        ),
     ],
 )
 def test_a_setting_that_changes_nothing_here_gives_the_same_vectors(
@@ -312,7 +438,9 @@ def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
     assert local_model("bert-tiny") == local_folder("bert-tiny") == Path("bert-tiny")
 
 
-def test_a_model_is_loaded_while_another_is_fetched(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_loaded_while_another_is_fetched(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ThreadPoolExecutor(1) as pool:
 
         def fetched(name: str) -> Path:

@@ -13,10 +13,22 @@ import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoModel, AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    ByT5Tokenizer,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.prompt import Prompts, save_tokenizer, split_prompt, take_suffix, with_suffix
+from isotune.encoder.format.prompt import (
+    Prompts,
+    save_tokenizer,
+    split_prompt,
+    take_suffix,
+    with_suffix,
+)
 from isotune.errors import InputError
 from tests.conftest import reopened
 
@@ -38,7 +50,13 @@ def byte_pairs(_: Path) -> PreTrainedTokenizerBase:
     )
     tokenizer.train_from_iterator(["the man sees a big dog with a red ball"], trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "pad_token": "<pad>"}
+    names = {
+        "bos_token": "<s>",
+        "cls_token": "<s>",
+        "eos_token": "</s>",
+        "sep_token": "</s>",
+        "pad_token": "<pad>",
+    }
     mask = AddedToken("<mask>", lstrip=True, special=True)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token=mask, **names)
 
@@ -60,14 +78,31 @@ def real(name: str) -> Callable[[Path], PreTrainedTokenizerBase]:
 
 
 both = pytest.mark.parametrize("make", [wordpiece, byte_pairs])
-PIECES = ["the", "big", "dog", "[MASK]", "[PAD]", "[SEP]", "<mask>", "<pad>", "</s>", "[UNK]", "na\u00efve", "\u65e5"]
+PIECES = [
+    "the",
+    "big",
+    "dog",
+    "[MASK]",
+    "[PAD]",
+    "[SEP]",
+    "<mask>",
+    "<pad>",
+    "</s>",
+    "[UNK]",
+    "na\u00efve",
+    "\u65e5",
+]
 PIECES += ["\x00", ".", ",", "\n", "", "with"]
 
 
 @pytest.mark.filterwarnings("ignore:This sequence already has")
-@pytest.mark.parametrize("make", [wordpiece, byte_pairs, slow, *map(real, ("all-minilm", "all-mpnet"))])
+@pytest.mark.parametrize(
+    "make", [wordpiece, byte_pairs, slow, *map(real, ("all-minilm", "all-mpnet"))]
+)
 @pytest.mark.parametrize(("side", "split"), [("right", False), ("left", False), ("right", True)])
-def test_ids_are_those_of_transformers_in_every_thread(make: Any, side: str, split: bool, tiny_model: Path) -> None:
+def test_ids_are_those_of_transformers_in_every_thread(
+    make: Any, side: str, split: bool, tiny_model: Path
+) -> None:
     """Whatever special tokens stand in a text, wherever texts and pairs are cut, and whoever else tokenises."""
     draw = random.Random(0)
     ours, theirs = make(tiny_model), make(tiny_model)
@@ -81,7 +116,13 @@ def test_ids_are_those_of_transformers_in_every_thread(make: Any, side: str, spl
         alone, both = ({"text": texts, "return_token_type_ids": True} for _ in range(2))
         both["text_pair"] = texts[::-1]
         wanted = [theirs(**given, truncation=True, max_length=length) for given in (alone, both)]
-        cases.append((texts, length, [list(zip(w["input_ids"], w["token_type_ids"], strict=True)) for w in wanted]))
+        cases.append(
+            (
+                texts,
+                length,
+                [list(zip(w["input_ids"], w["token_type_ids"], strict=True)) for w in wanted],
+            )
+        )
 
     def wrong(case: tuple[list[str], int, list[list[Any]]]) -> bool:
         texts, length, wanted = case
@@ -100,7 +141,9 @@ def state_of(tokenizer: PreTrainedTokenizerBase) -> str:
 
 @both
 @pytest.mark.parametrize("sentence", ["a big dog.", "A dog? ", "a big dog", 'a "dog"'])
-def test_a_prompt_gives_the_ids_of_the_whole_text(make: Any, sentence: str, tiny_model: Path) -> None:
+def test_a_prompt_gives_the_ids_of_the_whole_text(
+    make: Any, sentence: str, tiny_model: Path
+) -> None:
     tokenizer = make(tiny_model)
     before, after = split_prompt(PROMPT)
     stop = " ." if sentence == "a big dog" else ""
@@ -135,12 +178,16 @@ def test_saving_keeps_the_suffix_and_take_suffix_restores_the_tokenizer(
     assert take_suffix(loaded) == take_suffix(plain) == ""
     for texts in (text,), (text, "the red cat"):
         assert dict(loaded(*texts)) == dict(plain(*texts))
-    of_another_library = TemplateProcessing(single="[A] $A [B]", special_tokens=[("[A]", 10**6), ("[B]", 10**6 + 1)])
+    of_another_library = TemplateProcessing(
+        single="[A] $A [B]", special_tokens=[("[A]", 10**6), ("[B]", 10**6 + 1)]
+    )
     loaded.backend_tokenizer.post_processor = of_another_library
     assert take_suffix(loaded) == ""
 
 
-@pytest.mark.parametrize("options", [{}, {"layers": (0, -1)}, {"prompt": "{sentence} is {mask}"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"layers": (0, -1)}, {"prompt": "{sentence} is {mask}"}], ids=str
+)
 def test_a_saved_encoder_gives_the_same_vectors_in_plain_sentence_transformers(
     options: dict[str, Any], tiny_model: Path, sentences: list[str], tmp_path: Path
 ) -> None:
@@ -154,7 +201,9 @@ def test_a_saved_encoder_gives_the_same_vectors_in_plain_sentence_transformers(
 
 
 @pytest.mark.parametrize("prompt", ["THE CAT SEES {sentence} with {mask} .", "THE {mask} SEES "])
-def test_lowercasing_keeps_the_mask_token(prompt: str, tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_lowercasing_keeps_the_mask_token(
+    prompt: str, tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
     parts = Encoder.load(tiny_model)
     kept = (parts.backbone, parts.pooling, [], parts.tokenizer, 32)
     encoder = Encoder(*kept, lowercase=True, prompt=prompt).eval()
@@ -182,8 +231,12 @@ def test_impossible_prompts_are_refused(tiny_model: Path) -> None:
         with_suffix(cast(PreTrainedTokenizerBase, SimpleNamespace(is_fast=False)), " .")
 
 
-@pytest.mark.parametrize("prompt", ["{} ", "{} {{sentence}}", "{} {{sentence}} with", "a {{sentence}} {}"])
-def test_a_prompt_of_any_form_leaves_room_for_the_sentence_or_is_refused(prompt: str, tiny_model: Path) -> None:
+@pytest.mark.parametrize(
+    "prompt", ["{} ", "{} {{sentence}}", "{} {{sentence}} with", "a {{sentence}} {}"]
+)
+def test_a_prompt_of_any_form_leaves_room_for_the_sentence_or_is_refused(
+    prompt: str, tiny_model: Path
+) -> None:
     """Two sentences get different ids, whatever the prompt's length."""
     encoder, refused = Encoder.load(tiny_model), 0
     for words in range(1, 12):
@@ -198,15 +251,21 @@ def test_a_prompt_of_any_form_leaves_room_for_the_sentence_or_is_refused(prompt:
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, "the {mask} sees "])
-@pytest.mark.parametrize("text", ["a [MASK] dog", "[MASK]", "[MASK] cat [MASK]", "a [PAD] [SEP] [CLS] [UNK] ball"])
+@pytest.mark.parametrize(
+    "text", ["a [MASK] dog", "[MASK]", "[MASK] cat [MASK]", "a [PAD] [SEP] [CLS] [UNK] ball"]
+)
 def test_a_special_token_in_a_text_is_text(prompt: str, text: str, tiny_model: Path) -> None:
     """Pooling mask takes the prompt's token, and the other texts of a batch don't notice."""
     encoder = Encoder.load(tiny_model, pooling="mask", prompt=prompt)
     plain, special = encoder.encode("a cat"), encoder.encode(text)
-    np.testing.assert_allclose(encoder.encode(["a cat", text, "a cat"]), [plain, special, plain], atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode(["a cat", text, "a cat"]), [plain, special, plain], atol=1e-5
+    )
     (ids,) = encoder.tokenize([text])
     masks = [place for place, token in enumerate(ids) if token == encoder.tokenizer.mask_token_id]
     model, inputs = AutoModel.from_pretrained(tiny_model), {"input_ids": torch.tensor([ids])}
     with torch.no_grad():
         states = model(**inputs).last_hidden_state[0]
-    np.testing.assert_allclose(special, states[masks[-1 if "{sentence}" in prompt else 0]], atol=1e-5)
+    np.testing.assert_allclose(
+        special, states[masks[-1 if "{sentence}" in prompt else 0]], atol=1e-5
+    )

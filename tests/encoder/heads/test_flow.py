@@ -41,11 +41,15 @@ def test_the_flow_equals_its_transcription(d: int, mixing: Mixing, levels: int, 
     x = torch.randn(20, d)
     flow, x = trained(x, mixing, levels, depth).double(), x[:4].double()
     expected = [reference.flow(row, flow.state_dict(), levels, depth) for row in x.tolist()]
-    torch.testing.assert_close(flow(x), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        flow(x), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12
+    )
 
 
 @shapes
-def test_the_log_determinant_is_that_of_the_jacobian(d: int, mixing: Mixing, levels: int, depth: int) -> None:
+def test_the_log_determinant_is_that_of_the_jacobian(
+    d: int, mixing: Mixing, levels: int, depth: int
+) -> None:
     points = 3 * torch.randn(20, d) + 1
     flow = trained(points, mixing, levels, depth).double()
     for x in points[:3].double():
@@ -67,7 +71,9 @@ def test_a_flow_of_a_models_width_can_be_inverted_in_float32(mixing: Mixing, lev
 def test_the_first_training_batch_sets_the_scales() -> None:
     flow, x = NormalizingFlow(16), 5 * torch.randn(200, 16) + torch.arange(16.0)
     reversed_halves = flow.eval()(x)
-    assert torch.equal(reversed_halves.sort(1).values, x.sort(1).values)  # until then it only moves features
+    assert torch.equal(
+        reversed_halves.sort(1).values, x.sort(1).values
+    )  # until then it only moves features
     z = flow.train()(x)
     torch.testing.assert_close(z.mean(0), torch.zeros(16), atol=1e-5, rtol=0)
     torch.testing.assert_close(z.std(0, correction=0), torch.ones(16), atol=1e-5, rtol=0)
@@ -102,7 +108,9 @@ def test_the_flow_computes_in_float32_under_autocast() -> None:
 
 
 def test_too_few_features_are_refused() -> None:
-    with pytest.raises(InputError, match="flow of 3 levels needs vectors of 8 or more features, not 7"):
+    with pytest.raises(
+        InputError, match="flow of 3 levels needs vectors of 8 or more features, not 7"
+    ):
         NormalizingFlow(7)
     NormalizingFlow(8)
 
@@ -113,7 +121,9 @@ def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
 ) -> None:
     plain = encoder.encode(sentences)
     encoder.heads.append(trained(torch.from_numpy(plain), mixing, levels, 3))
-    vectors = reopened(encoder, tmp_path / "saved", sentences, trust_remote_code=True).encode(sentences)
+    vectors = reopened(encoder, tmp_path / "saved", sentences, trust_remote_code=True).encode(
+        sentences
+    )
     assert np.abs(vectors - plain).max() > 0.1
     SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True).save(str(tmp_path / "st"))
     assert np.array_equal(Encoder.load(tmp_path / "st").encode(sentences), vectors)

@@ -26,7 +26,9 @@ def answers(*given: str) -> Ask:
     return ask
 
 
-def score_pairs(pairs: list[tuple[str, str]], path: Path, ask: Ask, say: Say, **enough: Enough) -> list[ScoredPair]:
+def score_pairs(
+    pairs: list[tuple[str, str]], path: Path, ask: Ask, say: Say, **enough: Enough
+) -> list[ScoredPair]:
     session = Session(pairs, path, **enough)
     score_in_terminal(session, ask, say)
     return session.labels
@@ -86,18 +88,28 @@ def test_a_session_ends_when_its_scores_are_enough(path: Path) -> None:
 
 def test_undo_takes_answers_and_skips_back(path: Path) -> None:
     labels = score_pairs(PAIRS, path, answers("2", "s", "u", "u", "1", "4.5", "0"), print)
-    assert [label.score for label in labels] == [label.score for label in read_labels(path)] == [1, 4.5, 0]
+    assert (
+        [label.score for label in labels]
+        == [label.score for label in read_labels(path)]
+        == [1, 4.5, 0]
+    )
 
 
 def test_skipped_pairs_come_again_in_the_next_session(path: Path) -> None:
     score_pairs(PAIRS, path, answers("1", "s", "3"), print)
-    assert [label[:2] for label in score_pairs(PAIRS, path, answers("2"), print)] == [PAIRS[0], PAIRS[2], PAIRS[1]]
+    assert [label[:2] for label in score_pairs(PAIRS, path, answers("2"), print)] == [
+        PAIRS[0],
+        PAIRS[2],
+        PAIRS[1],
+    ]
 
 
 @pytest.mark.parametrize("answer", ["", "6", "-1", "nan", "inf", "three", "3,5"])
 def test_other_answers_are_asked_for_again(path: Path, answer: str) -> None:
     said: list[str] = []
-    assert [label.score for label in score_pairs(PAIRS[:1], path, answers(answer, "3"), said.append)] == [3]
+    assert [
+        label.score for label in score_pairs(PAIRS[:1], path, answers(answer, "3"), said.append)
+    ] == [3]
     assert "from 0 to 5" in " ".join(said)
 
 
@@ -108,7 +120,9 @@ def test_a_sentence_cannot_steer_the_terminal(path: Path) -> None:
     assert "\x1b" not in said[1]
 
 
-@pytest.mark.parametrize("text", ["name\tage\nx\t3\n", "sentence1\tsentence2\tscore\tby\na cat\ta dog\t3\tAnn\n"])
+@pytest.mark.parametrize(
+    "text", ["name\tage\nx\t3\n", "sentence1\tsentence2\tscore\tby\na cat\ta dog\t3\tAnn\n"]
+)
 def test_a_file_of_something_else_is_refused_and_kept(path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=r"sentence1.*(age|by, and sentence1)"):

@@ -41,7 +41,9 @@ def made_pairs(scores: Sequence[float], name: str = "made") -> ScoredPairs:
 def angled(angles: Sequence[float]) -> Lookup:
     """The encoder for `made_pairs` in whose plane a pair's vectors are at this angle, in radians."""
     vectors = {f"a{i}": (2.0, 0.0) for i in range(len(angles))}
-    return Lookup(vectors | {f"b{i}": (math.cos(angle), math.sin(angle)) for i, angle in enumerate(angles)})
+    return Lookup(
+        vectors | {f"b{i}": (math.cos(angle), math.sin(angle)) for i, angle in enumerate(angles)}
+    )
 
 
 @pytest.fixture
@@ -50,7 +52,9 @@ def scored(pairs: Path) -> ScoredPairs:
 
 
 @pytest.fixture
-def states(tiny_model: Path, encoder: Encoder) -> Callable[[str], tuple[list[int], list[torch.Tensor]]]:
+def states(
+    tiny_model: Path, encoder: Encoder
+) -> Callable[[str], tuple[list[int], list[torch.Tensor]]]:
     """A sentence's token ids and its hidden states [length, d] of each layer, by transformers alone."""
     model = AutoModel.from_pretrained(tiny_model, add_pooling_layer=False).eval()
 

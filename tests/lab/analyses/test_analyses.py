@@ -11,14 +11,20 @@ from isotune.lab.analyses import ANALYSES, _read_pairs, analyse
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_on_a_file_of_pairs(name: str, encoder: Encoder, pairs: Path, tmp_path: Path) -> None:
+def test_every_analysis_on_a_file_of_pairs(
+    name: str, encoder: Encoder, pairs: Path, tmp_path: Path
+) -> None:
     analysis = analyse(name, {"one": encoder, "<two>": encoder}, [str(pairs)])
     assert analysis.title == f"{ANALYSES[name].title} ({ANALYSES[name].source})"
     assert analysis.tasks == [str(pairs)]
     assert analysis.findings
     folder = tmp_path / "new" / "folder"
     paths = analysis.write(folder)
-    assert sorted(paths) == sorted(folder.iterdir()) == [folder / f"{name}.json", folder / f"{name}.png"]
+    assert (
+        sorted(paths)
+        == sorted(folder.iterdir())
+        == [folder / f"{name}.json", folder / f"{name}.png"]
+    )
     written = json.loads(paths[0].read_text())
     assert written["table"] == analysis.table
     assert written["findings"] == analysis.findings

@@ -8,7 +8,10 @@ from tests.lab.analyses.conftest import angled, made_pairs
 
 RANDOM = np.random.default_rng(0)
 SCORES = [0, 5, *RANDOM.integers(0, 26, 200) / 5]
-ANGLES = {"wide": RANDOM.uniform(0, 2, 202).tolist(), "narrow": RANDOM.uniform(0.1, 0.4, 202).tolist()}
+ANGLES = {
+    "wide": RANDOM.uniform(0, 2, 202).tolist(),
+    "narrow": RANDOM.uniform(0.1, 0.4, 202).tolist(),
+}
 ENCODERS = {name: angled(angles) for name, angles in ANGLES.items()}
 
 

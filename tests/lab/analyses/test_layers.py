@@ -23,7 +23,12 @@ def test_every_layer_and_pooling(encoder: Encoder, scored: ScoredPairs, states: 
     assert table[-1]["spearman"] == task.spearman.all
     for row in table[:-5]:
         cosines = [
-            cosine(*(POOL[row["pooling"]](states(sentence)[1][row["layer"]]).tolist() for sentence in pair))
+            cosine(
+                *(
+                    POOL[row["pooling"]](states(sentence)[1][row["layer"]]).tolist()
+                    for sentence in pair
+                )
+            )
             for pair in zip(scored.sentence1, scored.sentence2, strict=True)
         ]
         # [CLS] is the same vector in every sentence before the first block.
@@ -43,11 +48,15 @@ def test_a_random_token_stands_for_a_sentence(
             [states(sentence)[1][3][place].tolist() for sentence in side]
             for side in (scored.sentence1, scored.sentence2)
         ]
-        expected = spearmanr(scored.scores, [cosine(*pair) for pair in zip(*vectors, strict=True)]).statistic
+        expected = spearmanr(
+            scored.scores, [cosine(*pair) for pair in zip(*vectors, strict=True)]
+        ).statistic
         assert (last["pooling"], last["layer"]) == ("random token", 3)
         assert last["spearman"] == pytest.approx(expected, abs=1e-6)
     monkeypatch.undo()
-    first, again, other = (layers.compute({"tiny": encoder}, [scored], seed=seed)[-2]["spearman"] for seed in (0, 0, 1))
+    first, again, other = (
+        layers.compute({"tiny": encoder}, [scored], seed=seed)[-2]["spearman"] for seed in (0, 0, 1)
+    )
     assert first == again != other
 
 
@@ -55,7 +64,9 @@ def test_each_batch_has_random_tokens_of_its_own(
     encoder: Encoder, scored: ScoredPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn, rand = [], torch.rand
-    monkeypatch.setattr(torch, "rand", lambda n, generator: drawn.append(rand(n, generator=generator)) or drawn[-1])
+    monkeypatch.setattr(
+        torch, "rand", lambda n, generator: drawn.append(rand(n, generator=generator)) or drawn[-1]
+    )
     monkeypatch.setattr(encoder, "batches", lambda lengths, *_: [[i] for i in range(len(lengths))])
     layers.compute({"tiny": encoder}, [scored])
     assert len({tuple(draw.tolist()) for draw in drawn}) == len(scored.scores)
@@ -64,12 +75,16 @@ def test_each_batch_has_random_tokens_of_its_own(
 def test_several_tasks_are_averaged(encoder: Encoder, scored: ScoredPairs) -> None:
     half = len(scored.scores) // 2
     parts = [
-        ScoredPairs(name, "", scored.sentence1[k], scored.sentence2[k], scored.scores[k], scored.subsets[k])
+        ScoredPairs(
+            name, "", scored.sentence1[k], scored.sentence2[k], scored.scores[k], scored.subsets[k]
+        )
         for name, k in (("first", slice(half)), ("second", slice(half, None)))
     ]
     alone = [layers.compute({"tiny": encoder}, [part]) for part in parts]
     for row, first, second in zip(layers.compute({"tiny": encoder}, parts), *alone, strict=True):
-        assert row["tasks"] == pytest.approx({"first": first["spearman"], "second": second["spearman"]})
+        assert row["tasks"] == pytest.approx(
+            {"first": first["spearman"], "second": second["spearman"]}
+        )
         assert row["spearman"] == pytest.approx((first["spearman"] + second["spearman"]) / 2)
 
 
@@ -84,11 +99,15 @@ def test_a_line_for_each_pooling(encoder: Encoder, scored: ScoredPairs) -> None:
     assert list(level.get_ydata()) == [100 * table[16]["spearman"]] * 2
     assert [line.get_label() for line in lines] == ["cls", "mean", "max", "random token"]
     assert len({line.get_color() for line in lines}) == 4
-    assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
+    assert lines[1].get_xydata().tolist() == [
+        [row["layer"], 100 * row["spearman"]] for row in table[4:8]
+    ]
 
 
 def test_only_language_models_have_layers(encoder: Encoder, scored: ScoredPairs) -> None:
-    with pytest.raises(InputError, match="words is Lookup, which has no layers to look into; leave it out"):
+    with pytest.raises(
+        InputError, match="words is Lookup, which has no layers to look into; leave it out"
+    ):
         layers.compute({"tiny": encoder, "words": Lookup({})}, [scored])
 
 

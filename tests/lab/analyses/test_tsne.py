@@ -12,7 +12,10 @@ ENCODER = angled(np.linspace(0.1, 1.5, len(SCORES)).tolist())
 def test_the_pairs_are_those_of_the_highest_and_lowest_scores() -> None:
     table = tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], count=10)
     assert len(table) == 40
-    assert {(row["kind"], row["gold"]) for row in table} == {("most similar", 5), ("least similar", 0)}
+    assert {(row["kind"], row["gold"]) for row in table} == {
+        ("most similar", 5),
+        ("least similar", 0),
+    }
     more = tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], count=13)
     assert sorted({row["gold"] for row in more}) == [0, 0.2, 4.8, 5]
     for first, second in zip(table[::2], table[1::2], strict=True):
@@ -24,7 +27,10 @@ def test_the_pairs_are_those_of_the_highest_and_lowest_scores() -> None:
 
 def test_the_seed_decides_among_equal_scores() -> None:
     def drawn(seed: int) -> list[str]:
-        return [row["sentence"] for row in tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], seed=seed, count=10)]
+        return [
+            row["sentence"]
+            for row in tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], seed=seed, count=10)
+        ]
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
@@ -32,7 +38,10 @@ def test_the_seed_decides_among_equal_scores() -> None:
 
 def test_with_too_few_pairs_each_kind_has_half() -> None:
     table = tsne.compute({"x": ENCODER}, [made_pairs([0, 1, 5])])
-    assert [(row["kind"], row["gold"]) for row in table[::2]] == [("most similar", 5), ("least similar", 0)]
+    assert [(row["kind"], row["gold"]) for row in table[::2]] == [
+        ("most similar", 5),
+        ("least similar", 0),
+    ]
 
 
 def test_a_line_joins_the_two_sentences_of_a_pair() -> None:

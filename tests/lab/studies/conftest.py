@@ -50,10 +50,21 @@ def small_study(text: str, pairs: str) -> dict[str, Any]:
         "seeds": [0, 1],
         "tasks": [pairs],
         "scores": [pairs, "dev", "steps"],
-        "options": {"steps": 2, "eval_every": 1, "batch_size": 8, "dev": pairs, "learning_rate": 1e-3},
+        "options": {
+            "steps": 2,
+            "eval_every": 1,
+            "batch_size": 8,
+            "dev": pairs,
+            "learning_rate": 1e-3,
+        },
         "arms": [
             {"name": "as it is", "options": {"pooling": "mean"}},
-            {"name": "SimCSE", "method": "simcse", "data": [text], "options": {"projection": False}},
+            {
+                "name": "SimCSE",
+                "method": "simcse",
+                "data": [text],
+                "options": {"projection": False},
+            },
         ],
     }
 

@@ -36,7 +36,9 @@ class Encoders:
 
     def cosines(self, line: Line, seed: int | None) -> dict[str, Floats]:
         place = list(self.noise).index(line.title)
-        drawn = np.random.default_rng([place, 0 if seed is None else seed + 1]).standard_normal(len(self.gold))
+        drawn = np.random.default_rng([place, 0 if seed is None else seed + 1]).standard_normal(
+            len(self.gold)
+        )
         return {"task": self.gold + self.noise[line.title] * drawn}
 
     def lines(self, seeds: Sequence[int | None] = SEEDS) -> list[Line]:
@@ -44,7 +46,8 @@ class Encoders:
         for name in self.noise:
             line = Line(name, {})
             line.values["task"] = {
-                seed: float(spearmanr(self.gold, self.cosines(line, seed)["task"]).statistic) for seed in seeds
+                seed: float(spearmanr(self.gold, self.cosines(line, seed)["task"]).statistic)
+                for seed in seeds
             }
             lines.append(line)
         return lines
@@ -54,7 +57,9 @@ def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
     scored = task()
     encoders = Encoders({"good": 1.0, "bad": 4.0, "as bad": 4.0}, scored)
     lines = encoders.lines()
-    worse, same = compare(STUDY.model_copy(update={"compare": "all"}), lines, [scored], encoders.cosines)[::2]
+    worse, same = compare(
+        STUDY.model_copy(update={"compare": "all"}), lines, [scored], encoders.cosines
+    )[::2]
     values = [list(line.values["task"].values()) for line in lines]
     assert (worse.first, worse.second, worse.n) == ("bad", "good", 5)
     assert worse.difference == pytest.approx(np.mean(values[1]) - np.mean(values[0]))
@@ -89,7 +94,10 @@ def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: Aggregation
     encoders = Encoders({"a": 1.0, "b": 2.0}, scored)
     study = STUDY.model_copy(update={"aggregation": aggregation})
     lines = encoders.lines([7])
-    resampled = [resampled_correlations(scored.pairs, encoders.cosines(line, 7)["task"], aggregation) for line in lines]
+    resampled = [
+        resampled_correlations(scored.pairs, encoders.cosines(line, 7)["task"], aggregation)
+        for line in lines
+    ]
     (comparison,) = compare(study, lines, [scored], encoders.cosines)
     assert comparison.pairs == pytest.approx(interval(resampled[1] - resampled[0]))
     assert comparison.pairs[0] < comparison.difference < comparison.pairs[1]
@@ -104,8 +112,13 @@ def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: Aggregation
         ("first", slice(1, 3), [("a, size 1", "a, size 2")]),
     ],
 )
-def test_which_lines_are_compared(compare_to: str, arms: slice, expected: list[tuple[str, str]]) -> None:
-    lines = [Line("base", {}), *(Line(name, {"size": size}) for name in ("a", "b") for size in (1, 2))][arms]
+def test_which_lines_are_compared(
+    compare_to: str, arms: slice, expected: list[tuple[str, str]]
+) -> None:
+    lines = [
+        Line("base", {}),
+        *(Line(name, {"size": size}) for name in ("a", "b") for size in (1, 2)),
+    ][arms]
     for i, line in enumerate(lines):
         line.values["task"] = {0: 0.1 * i, 1: 0.2 * i}
     made = compare(STUDY.model_copy(update={"compare": compare_to}), lines, [], lambda *_: {})
@@ -115,13 +128,22 @@ def test_which_lines_are_compared(compare_to: str, arms: slice, expected: list[t
 def grid_study(best: str, **against: str) -> Study:
     """A study of arms of which each may name what it is compared against."""
     arms = [{"name": name, "method": "simcse", "against": other} for name, other in against.items()]
-    return Study.model_validate({"title": "x", "scores": ["task"], "tasks": ["task"], "arms": arms, "best": best})
+    return Study.model_validate(
+        {"title": "x", "scores": ["task"], "tasks": ["task"], "arms": arms, "best": best}
+    )
 
 
 def grid_runs(scores: Mapping[str, Sequence[float]]) -> list[MadeRun]:
     """Two seeds of each arm at the sizes 1, 2, ..., whose means are given."""
     return [
-        MadeRun(arm=arm, model="m", seed=seed, cell={"size": size}, run="", values={"task": mean + 0.01 * (seed - 0.5)})
+        MadeRun(
+            arm=arm,
+            model="m",
+            seed=seed,
+            cell={"size": size},
+            run="",
+            values={"task": mean + 0.01 * (seed - 0.5)},
+        )
         for arm, means in scores.items()
         for size, mean in enumerate(means, 1)
         for seed in (0, 1)
@@ -137,7 +159,9 @@ def test_an_arm_is_compared_only_with_the_arm_that_it_names() -> None:
     lines = table_lines(study, grid_runs(MEANS))
     made = [(each.second, each.first) for each in compare(study, lines, [], lambda *_: {})]
     assert made == [
-        (f"{task}, size {size}", f"tuned {task}, size {size}") for task in ("rte", "sst") for size in (1, 2)
+        (f"{task}, size {size}", f"tuned {task}, size {size}")
+        for task in ("rte", "sst")
+        for size in (1, 2)
     ]
     assert [study.group(arm) for arm in TASKS] == ["rte", "sst", "rte", "sst"]
 
@@ -145,7 +169,10 @@ def test_an_arm_is_compared_only_with_the_arm_that_it_names() -> None:
 def test_an_arm_that_kept_its_start_is_marked_and_not_tested() -> None:
     runs = grid_runs({"a": (0.5,), "b": (0.7,), "c": (0.5,)})
     kept = {"a": 10.0, "b": 20.0, "c": 0.0}
-    runs = [run.model_copy(update={"values": {**run.values, "kept_step": kept[run.arm]}}) for run in runs]
+    runs = [
+        run.model_copy(update={"values": {**run.values, "kept_step": kept[run.arm]}})
+        for run in runs
+    ]
     study = grid_study("", a="", b="", c="")
     lines = table_lines(study, runs)
     assert [line.kept_start for line in lines] == [False, False, True]
@@ -156,7 +183,9 @@ def test_an_arm_that_kept_its_start_is_marked_and_not_tested() -> None:
 
 def test_the_best_cell_of_each_arm_stands_for_the_arm() -> None:
     study = grid_study("task", **TASKS)
-    study = study.model_copy(update={"published": (Published(arm="tuned sst", scores={"task": 91.68}),)})
+    study = study.model_copy(
+        update={"published": (Published(arm="tuned sst", scores={"task": 91.68}),)}
+    )
     runs = grid_runs(MEANS)
     runs[0] = runs[0].model_copy(update={"values": {}, "problem": "no data"})
     lines = table_lines(study, runs)
@@ -165,7 +194,10 @@ def test_the_best_cell_of_each_arm_stands_for_the_arm() -> None:
     assert [line.printed(study, "task") for line in lines] == ["", "", "", "91.68"]
     assert [line.problems for line in lines] == [["no data"], [], [], []]
     made = compare(study, lines, [], lambda *_: {})
-    assert [(each.second, each.first) for each in made] == [(titles[0], titles[2]), (titles[1], titles[3])]
+    assert [(each.second, each.first) for each in made] == [
+        (titles[0], titles[2]),
+        (titles[1], titles[3]),
+    ]
     assert [each.difference for each in made] == pytest.approx([0.1, 0.03])
 
 
@@ -173,7 +205,14 @@ TEST = PairedTest(0.01, 0.03, 0.004)
 
 
 def page_of(study: Study, comparison: Comparison, folder: Path) -> str:
-    nothing: dict[str, Any] = {"name": "x", "model": "", "runs": (), "statistics": {}, "analyses": (), "facts": {}}
+    nothing: dict[str, Any] = {
+        "name": "x",
+        "model": "",
+        "runs": (),
+        "statistics": {},
+        "analyses": (),
+        "facts": {},
+    }
     Results(study=study, comparisons=(comparison,), **nothing).write(folder)
     return Page(write_page(folder)).text
 
@@ -194,12 +233,20 @@ def page_of(study: Study, comparison: Comparison, folder: Path) -> str:
             Comparison("A", "B", 0.02, 0, None, None, (-0.01, 0.04)),
             "No clear difference: A is 2.00 points ahead of B; over test pairs, 95 % interval -1.00 to 4.00.",
         ),
-        (Comparison("A", "B", 0.0, 1, None, None, (0.0, 0.0)), "No difference: A and B have equal scores at one seed."),
-        (Comparison("A", "B", 0.02, 1), "A is 2.00 points ahead of B at one seed; a single value can't be tested."),
+        (
+            Comparison("A", "B", 0.0, 1, None, None, (0.0, 0.0)),
+            "No difference: A and B have equal scores at one seed.",
+        ),
+        (
+            Comparison("A", "B", 0.02, 1),
+            "A is 2.00 points ahead of B at one seed; a single value can't be tested.",
+        ),
     ],
 )
 def test_the_sentence_of_a_comparison(comparison: Comparison, text: str, tmp_path: Path) -> None:
-    assert f"Differences in task {text} The tests in numbers" in page_of(STUDY, comparison, tmp_path)
+    assert f"Differences in task {text} The tests in numbers" in page_of(
+        STUDY, comparison, tmp_path
+    )
 
 
 def test_sentences_follow_the_scale_and_the_score(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def test_a_study_on_ray(
 
     loser = Thread(target=lose)
     loser.start()
-    outcome = run_study(path, tmp_path / "out", model=str(tiny_model), seeds=(0,), on_ray=True, quiet=True)
+    outcome = run_study(
+        path, tmp_path / "out", model=str(tiny_model), seeds=(0,), on_ray=True, quiet=True
+    )
     loser.join()
     ray.shutdown()
     cluster.shutdown()

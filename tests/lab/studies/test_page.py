@@ -30,13 +30,27 @@ STUDY = Study.from_table(
         "arms": [
             {"name": "BERT", "options": {"pooling": "mean"}},
             {"name": "ConSERT", "recipe": "consert-unsup-base"},
-            {"name": "SimCSE", "recipe": "simcse-unsup", "data": ["stsb:train"], "grid": {"batch_size": [16, 64]}},
+            {
+                "name": "SimCSE",
+                "recipe": "simcse-unsup",
+                "data": ["stsb:train"],
+                "grid": {"batch_size": [16, 64]},
+            },
         ],
         "published": [
             {"arm": "BERT", "scores": {"sts": 53.86}, "note": "For reference."},
             {"arm": "SBERT", "scores": {"sts": 74.19}, "note": "For reference."},
-            {"arm": "SimCSE", "at": {"batch_size": 64}, "scores": {"sts": 63.86}, "deviation": {"sts": 0.5}},
-            {"arm": "ConSERT", "at": {"batch_size": 16, "augmentations": ["shuffle", "none"]}, "scores": {"sts": 70.5}},
+            {
+                "arm": "SimCSE",
+                "at": {"batch_size": 64},
+                "scores": {"sts": 63.86},
+                "deviation": {"sts": 0.5},
+            },
+            {
+                "arm": "ConSERT",
+                "at": {"batch_size": 16, "augmentations": ["shuffle", "none"]},
+                "scores": {"sts": 70.5},
+            },
         ],
         "figures": [
             {"kind": "curve", "x": "batch_size", "y": "sts", "log": True},
@@ -57,8 +71,17 @@ def results() -> Results:
         )
         sts = round(0.5 + 0.1 * float(generator.random()), 4)
         values = {} if failed else {"sts": sts, "kept_step": 1500.0 + number, "uniformity": -1.2345}
-        place: dict[str, Any] = {"arm": run.arm, "model": "bert-tiny", "seed": run.seed, "cell": dict(run.cell)}
-        made.append(MadeRun(**place, run=f"run{number}", problem="the disk <is> full" * failed, values=values))
+        place: dict[str, Any] = {
+            "arm": run.arm,
+            "model": "bert-tiny",
+            "seed": run.seed,
+            "cell": dict(run.cell),
+        }
+        made.append(
+            MadeRun(
+                **place, run=f"run{number}", problem="the disk <is> full" * failed, values=values
+            )
+        )
     return Results(
         name="consert/fake",
         study=STUDY,
@@ -86,16 +109,36 @@ def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -
     with pytest.raises(InputError, match=r"study\.json: it can't be read"):
         Results.read(tmp_path / "study.json")
     (tmp_path / "study.json").write_text("{}")
-    with pytest.raises(InputError, match=r"study\.json: name: Field required; study: Field required"):
+    with pytest.raises(
+        InputError, match=r"study\.json: name: Field required; study: Field required"
+    ):
         Results.read(tmp_path / "study.json")
 
 
 def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
-    cells = [f"batch size {size}, augmentations {name} and none" for size in (16, 64) for name in ("none", "shuffle")]
+    cells = [
+        f"batch size {size}, augmentations {name} and none"
+        for size in (16, 64)
+        for name in ("none", "shuffle")
+    ]
     simcse = ["SimCSE, batch size 16", "SimCSE, batch size 64"]
-    assert [line.title for line in lines] == ["BERT", *(f"ConSERT, {cell}" for cell in cells), *simcse, "SBERT"]
-    assert [line.published is not None for line in lines] == [True, False, True, False, False, False, True, True]
+    assert [line.title for line in lines] == [
+        "BERT",
+        *(f"ConSERT, {cell}" for cell in cells),
+        *simcse,
+        "SBERT",
+    ]
+    assert [line.published is not None for line in lines] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     summary = lines[1].summary("sts")
     values = [run.values["sts"] for run in results.runs[1:4]]
     assert summary == pytest.approx((np.mean(values), np.std(values, ddof=1)))
@@ -106,11 +149,19 @@ def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
 def test_the_page_names_what_stands_in_for_published_data(results: Results, tmp_path: Path) -> None:
     study = STUDY.model_copy(update={"paper": ""})
     results.model_copy(update={"study": study, "stand_ins": ("nli-sample:train",)}).write(tmp_path)
-    assert "In place of the published data, trained on nli-sample:train." in Page(write_page(tmp_path)).text
+    assert (
+        "In place of the published data, trained on nli-sample:train."
+        in Page(write_page(tmp_path)).text
+    )
 
 
 def links(page: Page) -> list[str]:
-    return [str(value) for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
+    return [
+        str(value)
+        for _, attributes in page.tags
+        for key, value in attributes.items()
+        if key in ("src", "href")
+    ]
 
 
 def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Path) -> None:
@@ -136,7 +187,11 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
         assert picture[..., :3].std() > 0.05
         assert raw.count(f'id="figure-{number}"') == 1
     assert write_page(tmp_path).read_text() == raw
-    best = max(float(line.measured(STUDY, "sts")[:5]) for line in table_lines(STUDY, results.runs) if line.values)
+    best = max(
+        float(line.measured(STUDY, "sts")[:5])
+        for line in table_lines(STUDY, results.runs)
+        if line.values
+    )
     assert raw.count(f", {best:.2f}</h2>") == 2
 
 
@@ -147,9 +202,15 @@ def drawn(study: Study, number: int, lines: list[Line]) -> list[Axes]:
 def test_a_curve_has_bands_level_lines_and_published_values(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
     (ax,) = drawn(STUDY, 0, lines)
-    series = {line.get_label(): line.get_xydata() for line in ax.lines if np.isfinite(line.get_ydata()).any()}
+    series = {
+        line.get_label(): line.get_xydata()
+        for line in ax.lines
+        if np.isfinite(line.get_ydata()).any()
+    }
     summary, none = lines[0].summary("sts"), lines[1].summary("sts")
-    assert series["BERT"] == pytest.approx(np.array([[16, 100 * summary[0]], [64, 100 * summary[0]]]))
+    assert series["BERT"] == pytest.approx(
+        np.array([[16, 100 * summary[0]], [64, 100 * summary[0]]])
+    )
     assert len(series["ConSERT, augmentations shuffle and none"]) == 1  # the other failed
     assert series["SBERT, published"].tolist() == [[16, 74.19], [64, 74.19]]
     assert "published" in ax.get_legend_handles_labels()[1]
@@ -160,15 +221,30 @@ def test_a_curve_has_bands_level_lines_and_published_values(results: Results) ->
 def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:
     folder = tmp_path / "analyses"
     folder.mkdir()
-    table: list[dict[str, Any]] = [{"encoder": "BERT", "pooling": "cls", "layer": 2, "spearman": 0.25}]
+    table: list[dict[str, Any]] = [
+        {"encoder": "BERT", "pooling": "cls", "layer": 2, "spearman": 0.25}
+    ]
     content = {"title": "STS by layer", "findings": ["BERT: all the same."], "table": table}
     (folder / "layers.json").write_text(json.dumps(content))
     (folder / "layers.png").write_bytes(b"png")
-    published = {"arm": "BERT", "analysis": "layers", "at": {"layer": 2}, "scores": {"spearman": 16.71}}
+    published = {
+        "arm": "BERT",
+        "analysis": "layers",
+        "at": {"layer": 2},
+        "scores": {"spearman": 16.71},
+    }
     study = Study.from_table(
-        {"title": "x", "scores": ["sts"], "analyses": ["layers"], "published": [published], "arms": [{"name": "BERT"}]}
+        {
+            "title": "x",
+            "scores": ["sts"],
+            "analyses": ["layers"],
+            "published": [published],
+            "arms": [{"name": "BERT"}],
+        }
     )
-    shown = results.model_copy(update={"study": study, "runs": (), "comparisons": (), "analyses": ("layers",)})
+    shown = results.model_copy(
+        update={"study": study, "runs": (), "comparisons": (), "analyses": ("layers",)}
+    )
     shown.write(tmp_path)
     page = Page(write_page(tmp_path))
     assert "BERT: all the same." in page.text

@@ -21,8 +21,19 @@ PAPERS = {name.partition("/")[0] for name in NAMES}
 
 # Lines of the papers' tables that nothing here makes.
 REFERENCES = {
-    "consert/table2": {"Avg. GloVe embeddings", "CLEAR-base", "IS-BERT-base-NLI", "BERT-base-CT", "BERT-large-CT"},
-    "consert/table3": {"InferSent - GloVe", "Universal Sentence Encoder", "BERT-base-CT", "BERT-large-CT"},
+    "consert/table2": {
+        "Avg. GloVe embeddings",
+        "CLEAR-base",
+        "IS-BERT-base-NLI",
+        "BERT-base-CT",
+        "BERT-large-CT",
+    },
+    "consert/table3": {
+        "InferSent - GloVe",
+        "Universal Sentence Encoder",
+        "BERT-base-CT",
+        "BERT-large-CT",
+    },
     "self-guided/table1": {"GloVe", "USE"},
     "self-guided/table2": {"UMCC-DLSI-run2 (Rank #1)"},
     "self-guided/table3": {"Cosine baseline", "ENCU (Rank #1)"},
@@ -33,8 +44,12 @@ REFERENCES = {
 }
 # Arms that the papers have no number of.
 UNKNOWN = {
-    "small-bert/table1": {f"BERT-{size}, further pretrained" for size in ("Mini", "Small", "Base", "Large")},
-    "small-bert/figure2": {f"BERT-{size} ({kind})" for size in ("Base", "Large") for kind in ("Sup.", "Unsup.")},
+    "small-bert/table1": {
+        f"BERT-{size}, further pretrained" for size in ("Mini", "Small", "Base", "Large")
+    },
+    "small-bert/figure2": {
+        f"BERT-{size} ({kind})" for size in ("Base", "Large") for kind in ("Sup.", "Unsup.")
+    },
 }
 # Tables whose columns are our rows.
 COLUMNS_ARE_ROWS = {f"consert/table{number}" for number in (1, 4)} | {
@@ -48,7 +63,9 @@ AVERAGES = {"sts": 7, "average": 6, "senteval-50": 7}
 def rows(name: str) -> Iterator[dict[str, Any]]:
     """The published rows of a study, their decimal numbers as the file has them."""
     folder, _, file = name.partition("/")
-    text = (resources.files("isotune.lab.studies") / "papers" / folder / f"{file}.toml").read_text("utf-8")
+    text = (resources.files("isotune.lab.studies") / "papers" / folder / f"{file}.toml").read_text(
+        "utf-8"
+    )
     yield from tomllib.loads(text, parse_float=str)["published"]
 
 
@@ -59,7 +76,9 @@ def test_every_run_can_be_made_and_what_is_published_has_its_place(name: str) ->
     assert study.source
     runs = plan_runs(study)
     assert {run.arm for run in runs} == {arm.name for arm in study.arms}
-    made = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)) for run in runs}
+    made = {
+        repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)) for run in runs
+    }
     assert not study.cost or study.cost.startswith(f"{counted(len(made), 'run')}, up to ")
     assert all(run.recipe.inputs(run.recipe.stages[0]).data for run in runs if run.recipe)
     # What is published is of an arm, or for reference.
@@ -70,7 +89,11 @@ def test_every_run_can_be_made_and_what_is_published_has_its_place(name: str) ->
     assert without - {arm.start for arm in study.arms} == UNKNOWN.get(name, set())
     # A place is in the grid.
     cells = {(run.arm, frozenset(run.cell.items())) for run in runs}
-    placed = [(row.arm, frozenset(row.at.items())) for row in study.published if row.at and not row.analysis]
+    placed = [
+        (row.arm, frozenset(row.at.items()))
+        for row in study.published
+        if row.at and not row.analysis
+    ]
     assert set(placed) <= cells
     assert len(set(placed)) == len(placed)
 
@@ -81,10 +104,22 @@ def test_scores_are_those_of_the_tasks(name: str) -> None:
     study = read_study(name)
     tasks = {member for task in study.tasks for member in (task, *GROUPS.get(task, ()))}
     measures = {f"{task}-{measure}" for task in tasks for measure in ("alignment", "uniformity")}
-    assert {key for task in tasks if task not in GROUPS for key in [task.partition(":")[0]]} <= {*TASKS, *DATASETS}
-    rest = {*study.scores} - tasks - measures - {*study.averages} - {"dev", "test", "kept_step", "seconds"}
+    assert {key for task in tasks if task not in GROUPS for key in [task.partition(":")[0]]} <= {
+        *TASKS,
+        *DATASETS,
+    }
+    rest = (
+        {*study.scores}
+        - tasks
+        - measures
+        - {*study.averages}
+        - {"dev", "test", "kept_step", "seconds"}
+    )
     assert all(
-        re.fullmatch(r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+", key) for key in rest
+        re.fullmatch(
+            r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+", key
+        )
+        for key in rest
     )
 
 
@@ -111,9 +146,13 @@ def texts() -> dict[str, list[list[str]]]:
     found = {}
     for paper in PAPERS:
         text = Path(os.environ["ISOTUNE_PAPERS"], f"{paper}.txt").read_text("utf-8")
-        text = text.replace("76.6976.6976.69", "76.69")  # damaged, in the self-guided paper's Table 1
+        text = text.replace(
+            "76.6976.6976.69", "76.69"
+        )  # damaged, in the self-guided paper's Table 1
         text = re.sub(r"(?<= )\.(?=\d)", "0.", text)  # of the small-BERT paper, section 6
-        found[paper] = [re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", line) for line in text.splitlines()]
+        found[paper] = [
+            re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", line) for line in text.splitlines()
+        ]
     return found
 
 
@@ -147,13 +186,20 @@ def test_comparisons_stay_within_a_task(name: str) -> None:
     """A model that was tuned first is compared with the plain model on the same task."""
     tuned = [arm for arm in read_study(name).arms if arm.start]
     assert tuned
-    assert all(arm.against.partition(" on ")[2] == arm.name.partition(" on ")[2] != "" for arm in tuned)
+    assert all(
+        arm.against.partition(" on ")[2] == arm.name.partition(" on ")[2] != "" for arm in tuned
+    )
 
 
 def test_what_small_bert_prints_is_the_best_of_its_grid() -> None:
     study = read_study("small-bert/table1")
     runs = plan_runs(study)
-    assert study.best == read_study("small-bert/table2").best == read_study("small-bert/figure2").best == "dev"
+    assert (
+        study.best
+        == read_study("small-bert/table2").best
+        == read_study("small-bert/figure2").best
+        == "dev"
+    )
     assert {sum(run.arm == arm.name for run in runs) for arm in study.arms} == {1, 3}
     for size in ("Mini", "Small"):  # section 5.3
         rates = {run.cell["learning_rate"] for run in runs if run.arm == f"BERT-{size} (Soft)"}

@@ -16,7 +16,12 @@ def runs(**table: Any) -> list[PlannedRun]:
     return plan_runs(Study.from_table(whole))
 
 
-SIMCSE = {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"], "options": {"projection": False}}
+SIMCSE = {
+    "name": "SimCSE",
+    "method": "simcse",
+    "data": ["stsb-open:train"],
+    "options": {"projection": False},
+}
 CONSERT = {"name": "ConSERT", "method": "consert", "data": ["stsb-open:train"]}
 MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
@@ -46,12 +51,17 @@ def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
 def test_a_study_is_in_float32_unless_it_names_another_precision() -> None:
     half = {**CONSERT, "options": {"precision": "bfloat16"}}
     recipes = [run.recipe for run in runs(arms=[SIMCSE, half])]
-    assert [recipe.stages[0].training.precision for recipe in recipes if recipe] == ["float32", "bfloat16"]
+    assert [recipe.stages[0].training.precision for recipe in recipes if recipe] == [
+        "float32",
+        "bfloat16",
+    ]
 
 
 def test_study_options_apply_to_arms_that_have_them_and_arm_options_win() -> None:
     changed = {**CONSERT, "options": {"steps": 7}}
-    planned = runs(arms=[MODEL, SIMCSE, changed], options={"steps": 5, "pooling": "max", "temperature": 0.5})
+    planned = runs(
+        arms=[MODEL, SIMCSE, changed], options={"steps": 5, "pooling": "max", "temperature": 0.5}
+    )
     assert [run.encoder.pooling for run in planned] == ["cls", "max", "max"]
     stages = [run.recipe.stages[0] for run in planned if run.recipe]
     assert [stage.training.steps for stage in stages] == [5, 7]
@@ -64,7 +74,10 @@ def test_an_arm_can_replace_the_grid_and_start_from_another_arm() -> None:
     planned = runs(arms=[first, second], seeds=[3, 4], grid={"batch_size": [16, 32]})
     assert [run.title for run in planned[:2]] == ["SimCSE, seed 3", "SimCSE, seed 4"]
     assert [run.start for run in planned[2:]] == [planned[0], planned[1]] * 2
-    with pytest.raises(InputError, match="ConSERT: it starts from SimCSE, which has no run at this place of the grid"):
+    with pytest.raises(
+        InputError,
+        match="ConSERT: it starts from SimCSE, which has no run at this place of the grid",
+    ):
         runs(arms=[{**SIMCSE, "grid": {"batch_size": [16, 32]}}, {**second, "grid": {}}])
 
 
@@ -72,7 +85,9 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
     for classifier_seeds, expected in ((True, [3, 5, 3, 5]), (False, [None, 3, 5])):
         planned = runs(arms=[MODEL, SIMCSE], seeds=[3, 5], classifier_seeds=classifier_seeds)
         assert [run.seed for run in planned] == expected
-        assert [run.classifier_seed for run in planned] == (expected if classifier_seeds else [None] * 3)
+        assert [run.classifier_seed for run in planned] == (
+            expected if classifier_seeds else [None] * 3
+        )
         assert len(set(run_keys(planned, ())[0].values())) == len(planned)
 
 
@@ -81,14 +96,22 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
     [
         ({"grid": {"bach_size": [1]}}, "unknown option 'bach_size': did you mean 'batch_size'"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater"),
-        ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: unknown pooling"),
+        (
+            {"arms": [{"name": "m", "options": {"pooling": "men"}}]},
+            "arm m: pooling: unknown pooling",
+        ),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
         ({"arms": [{"name": "no data", "method": "simcse"}]}, "no data: name at least one file"),
-        ({"arms": [{"name": "a", "method": "simsce"}]}, "unknown method 'simsce': did you mean 'simcse'?"),
+        (
+            {"arms": [{"name": "a", "method": "simsce"}]},
+            "unknown method 'simsce': did you mean 'simcse'?",
+        ),
         ({"arms": [{**CONSERT, "recipe": "mlm"}]}, "mlm"),
     ],
 )
-def test_invalid_arms_and_options_are_refused_in_one_line(table: dict[str, Any], message: str) -> None:
+def test_invalid_arms_and_options_are_refused_in_one_line(
+    table: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         runs(**{"arms": [CONSERT], **table})
 
@@ -99,7 +122,10 @@ def key(run: PlannedRun, *tasks: str) -> str:
 
 
 def test_the_key_depends_on_what_the_result_depends_on() -> None:
-    (same,), (again,) = runs(arms=[SIMCSE]), runs(title="another", arms=[{**SIMCSE, "name": "other"}])
+    (same,), (again,) = (
+        runs(arms=[SIMCSE]),
+        runs(title="another", arms=[{**SIMCSE, "name": "other"}]),
+    )
     assert key(same) == key(again)
     different = [
         runs(arms=[SIMCSE], seeds=[1]),
@@ -112,7 +138,9 @@ def test_the_key_depends_on_what_the_result_depends_on() -> None:
     assert key(same, "stsb-open", "stsb") != key(same)
 
 
-def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_depends_on_the_sources_of_isotune(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (run_key_module.PACKAGE / "losses" / "__init__.py").exists()
     (run,) = runs(arms=[SIMCSE])
 
@@ -125,7 +153,9 @@ def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: 
         return key(run)
 
     first = key_with(0, loss_py="loss = 1", recipe_toml="steps = 1")
-    assert first == key_with(1, loss_py="loss = 1", recipe_toml="steps = 1", page_css="p {}", loss_pyc="compiled")
+    assert first == key_with(
+        1, loss_py="loss = 1", recipe_toml="steps = 1", page_css="p {}", loss_pyc="compiled"
+    )
     others = [
         key_with(2, loss_py="loss = 2", recipe_toml="steps = 1"),
         key_with(3, loss_py="loss = 1", recipe_toml="steps = 2"),
@@ -134,7 +164,9 @@ def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: 
     assert len({first, *others}) == 4
 
 
-def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
+def test_the_key_depends_on_the_content_of_files_and_models(
+    tmp_path: Path, tiny_model: Path, text: Path
+) -> None:
     copy = Path(shutil.copytree(tiny_model, tmp_path / "copy"))
     tasks, dev = tmp_path / "tasks.tsv", tmp_path / "dev.tsv"
     tasks.touch()
@@ -142,7 +174,9 @@ def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny
 
     def fresh(model: Path) -> str:
         files = {"sentiment_data": [str(text)], "sentiment_dev": [str(dev)]}
-        (run,) = runs(arms=[{"name": "m", "method": "multitask", "options": files}], model=str(model))
+        (run,) = runs(
+            arms=[{"name": "m", "method": "multitask", "options": files}], model=str(model)
+        )
         return key(run, f"geometry:{tasks}")
 
     (copy / "README.md").write_text("about")
@@ -163,11 +197,22 @@ def test_the_key_depends_on_the_run_that_a_run_starts_from() -> None:
     assert last(0) != key(runs(arms=[CONSERT])[-1])
 
 
-TUNED = {"name": "tuned", "method": "simcse", "data": ["none.txt"], "options": {"dev": "none", "steps": 1}}
+TUNED = {
+    "name": "tuned",
+    "method": "simcse",
+    "data": ["none.txt"],
+    "options": {"dev": "none", "steps": 1},
+}
 
 
 def test_the_data_and_models_of_a_study() -> None:
-    table = {"title": "t", "model": "some/model", "scores": ["dev"], "arms": [MODEL, TUNED], "seeds": [0, 1, 2]}
+    table = {
+        "title": "t",
+        "model": "some/model",
+        "scores": ["dev"],
+        "arms": [MODEL, TUNED],
+        "seeds": [0, 1, 2],
+    }
     study = Study.from_table({**table, "tasks": ["stsb-open", "geometry:none.tsv"]})
     assert needs(study) == (["stsb-open:test", "none.tsv", "none.txt"], ["some/model"])
     assert needs(study, "other/model")[1] == ["other/model"]

@@ -22,7 +22,14 @@ def results(study: Study, **values: dict[str, float]) -> Results:
         for arm, scores in values.items()
     ]
     return Results(
-        name="t", study=study, model="", runs=tuple(runs), statistics={}, comparisons=(), analyses=(), facts={}
+        name="t",
+        study=study,
+        model="",
+        runs=tuple(runs),
+        statistics={},
+        comparisons=(),
+        analyses=(),
+        facts={},
     )
 
 
@@ -32,7 +39,9 @@ def test_given_options_replace_those_of_arms() -> None:
     assert changed.seeds == (5,)
     assert changed.options == {"temperature": 0.05, "steps": 3}
     assert not any("temperature" in arm.options for arm in changed.arms)
-    assert plan_runs(changed_study(read_study("consert/table3"), (), {"steps": 3}))  # some of its arms have epochs
+    assert plan_runs(
+        changed_study(read_study("consert/table3"), (), {"steps": 3})
+    )  # some of its arms have epochs
     said = departures(changed, study, "", {"temperature": 0.05, "steps": 3})
     assert said == [
         "Options that differ from the study's: temperature = 0.05, steps = 3.",
@@ -49,7 +58,9 @@ def test_with_stand_ins_tasks_read_other_data() -> None:
     sources, _ = needs(changed)
     assert sources[-2:] == ["sts-unlabelled", "stsb:dev"]
     assert departures(changed, study, "", {}) == ["Scored on sts, not senteval-sts."]
-    assert changed_study(read_study("self-guided/table4"), (), {}, with_stand_ins=True).tasks == ("senteval-50",)
+    assert changed_study(read_study("self-guided/table4"), (), {}, with_stand_ins=True).tasks == (
+        "senteval-50",
+    )
     geometry = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
     assert geometry.scores[0] == "geometry:qqp-sample:train-alignment"
 
@@ -57,8 +68,12 @@ def test_with_stand_ins_tasks_read_other_data() -> None:
 def test_another_model_is_told() -> None:
     study, base_only = read_study("clsr/table3"), read_study("consert/table4")
     (said,) = departures(study, study, "bert-tiny", {})
-    assert said.startswith("The model is bert-tiny, not the study's google-bert/bert-base-uncased or google-bert/")
-    assert departures(study, study, "google-bert/bert-base-uncased", {}) != []  # for some are BERT-large
+    assert said.startswith(
+        "The model is bert-tiny, not the study's google-bert/bert-base-uncased or google-bert/"
+    )
+    assert (
+        departures(study, study, "google-bert/bert-base-uncased", {}) != []
+    )  # for some are BERT-large
     assert departures(base_only, base_only, "google-bert/bert-base-uncased", {}) == []
     assert departures(study, study, "", {}) == []
 
@@ -84,16 +99,26 @@ def test_published_stands_below_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("real_data")
-def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_data_counts_the_rows_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     splits = {"test": replace(DATASETS["sts13"].splits["test"], row_count=7)}
     monkeypatch.setattr(
-        "isotune.lab.studies.run_study.DATASETS", {**DATASETS, "sts13": replace(DATASETS["sts13"], splits=splits)}
+        "isotune.lab.studies.run_study.DATASETS",
+        {**DATASETS, "sts13": replace(DATASETS["sts13"], splits=splits)},
     )
     outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
     made = Results.read(tmp_path / "study.json")
     lines, scores = made.lines[:7], made.study.scores
-    assert [lines[0].measured(made.study, score) for score in scores] == ["0", "0", "3,108", "6,216"]
+    assert [lines[0].measured(made.study, score) for score in scores] == [
+        "0",
+        "0",
+        "3,108",
+        "6,216",
+    ]
     assert all(
-        line.measured(made.study, score) == line.printed(made.study, score) for line in lines for score in scores
+        line.measured(made.study, score) == line.printed(made.study, score)
+        for line in lines
+        for score in scores
     )

@@ -27,16 +27,27 @@ def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path)
     """Runs the small study, with what is given over its table."""
 
     def run(
-        out: str = "out", runs: str | None = None, seeds: tuple[int, ...] = (), quiet: bool = True, **changes: Any
+        out: str = "out",
+        runs: str | None = None,
+        seeds: tuple[int, ...] = (),
+        quiet: bool = True,
+        **changes: Any,
     ) -> StudyOutcome:
         path = write({**table, **changes})
-        return run_study(path, tmp_path / out, runs=runs, model=str(tiny_model), seeds=seeds, quiet=quiet)
+        return run_study(
+            path, tmp_path / out, runs=runs, model=str(tiny_model), seeds=seeds, quiet=quiet
+        )
 
     return run
 
 
 def test_every_run_is_made_once_and_is_in_the_table(
-    study: Run, made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any], tiny_model: Path
+    study: Run,
+    made: list[str],
+    tmp_path: Path,
+    pairs: Path,
+    table: dict[str, Any],
+    tiny_model: Path,
 ) -> None:
     two = {"arms": table["arms"][:2]}
     outcome = study(**two)
@@ -45,7 +56,9 @@ def test_every_run_is_made_once_and_is_in_the_table(
     as_it_is, *trained = Results.read(tmp_path / "out/study.json").runs
     assert (as_it_is.arm, as_it_is.seed, as_it_is.cell) == ("as it is", None, {})
     places = [(run.arm, run.seed, run.cell) for run in trained]
-    assert places == [("SimCSE", seed, {"temperature": value}) for value in (0.05, 0.5) for seed in (0, 1)]
+    assert places == [
+        ("SimCSE", seed, {"temperature": value}) for value in (0.05, 0.5) for seed in (0, 1)
+    ]
     assert all(str(pairs) in run.values for run in (as_it_is, *trained))
     assert {run.values["steps"] for run in trained} == {2.0}
     page = outcome.page.read_text()
@@ -92,12 +105,18 @@ def test_a_damaged_run_is_made_again(
         assert run.run in made
         assert f"{run.run}: a file in it is damaged; the run is made again\n" in said
         assert again.values.keys() == run.values.keys()
-        assert all(again.values[score] == run.values[score] for score in table["scores"] if score in run.values)
+        assert all(
+            again.values[score] == run.values[score]
+            for score in table["scores"]
+            if score in run.values
+        )
     assert len(made) == 3
 
 
 @pytest.mark.usefixtures("made")
-@pytest.mark.parametrize("last", [1, 2])  # the checksums of the training, and with those of the result
+@pytest.mark.parametrize(
+    "last", [1, 2]
+)  # the checksums of the training, and with those of the result
 def test_a_kill_at_the_end_costs_no_training(
     last: int, study: Run, table: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,10 +154,17 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     first, second = trained[:2], trained[2:]
     assert {run.run for run in trained} < set(made)  # the first again, for its encoder was not kept
     kept = {(run.arm, run.seed): (runs / run.run / "encoder").exists() for run in trained}
-    assert kept == {("SimCSE", 0): True, ("SimCSE", 1): True, ("second", 0): True, ("second", 1): False}
+    assert kept == {
+        ("SimCSE", 0): True,
+        ("SimCSE", 1): True,
+        ("second", 0): True,
+        ("second", 1): False,
+    }
     assert [run.values[f"start:{score}"] for run in second] == [run.values[score] for run in first]
     assert first[0].values[f"start:{score}"] == pytest.approx(as_it_is.values[score])
-    assert first[0].values["both"] == pytest.approx((first[0].values[score] + first[0].values["dev"]) / 2)
+    assert first[0].values["both"] == pytest.approx(
+        (first[0].values[score] + first[0].values["dev"]) / 2
+    )
     assert "both" not in as_it_is.values
     with np.load(runs / first[0].run / "study-values.npz") as arrays:
         assert first[0].values["cosine:3"] == arrays[score][3]
@@ -150,7 +176,10 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
 def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
     study: Run, made: list[str], tmp_path: Path, text: Path, table: dict[str, Any], capsys: Capture
 ) -> None:
-    arms = [{"name": "no data", "method": "simcse", "data": [str(tmp_path / "none.txt")]}, table["arms"][0]]
+    arms = [
+        {"name": "no data", "method": "simcse", "data": [str(tmp_path / "none.txt")]},
+        table["arms"][0],
+    ]
     arms.append({"name": "after it", "method": "simcse", "data": [str(text)], "start": "no data"})
     outcome = study(arms=arms, grid={}, seeds=(0,), quiet=False)
     assert (outcome.failed, len(made)) == (2, 2)
@@ -165,7 +194,11 @@ def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
 
 
 def test_a_defect_in_one_run_stops_no_other(
-    study: Run, made: list[str], table: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    study: Run,
+    made: list[str],
+    table: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("out of memory")
@@ -181,10 +214,31 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     study: Run, made: list[str], tmp_path: Path, pairs: Path, tiny_model: Path
 ) -> None:
     scored = pairs.read_text().splitlines()[1:]
-    arms = [{"name": "fine-tuned", "method": "finetune-pair", "data": [str(pairs)], "options": {"classes": []}}]
-    options = {"steps": 2, "batch_size": 8, "metrics": ["pearson"], "dev_data": [str(pairs)], "dev_share": 0.5}
+    arms = [
+        {
+            "name": "fine-tuned",
+            "method": "finetune-pair",
+            "data": [str(pairs)],
+            "options": {"classes": []},
+        }
+    ]
+    options = {
+        "steps": 2,
+        "batch_size": 8,
+        "metrics": ["pearson"],
+        "dev_data": [str(pairs)],
+        "dev_share": 0.5,
+    }
     two = [["A dog runs.", "A dog runs."], ["A dog runs.", "A man sings."]]
-    scores = ["cosine:0", "cosine:1", "predicted::1", "predicted::999", "test", "test:pearson", "dev"]
+    scores = [
+        "cosine:0",
+        "cosine:1",
+        "predicted::1",
+        "predicted::999",
+        "test",
+        "test:pearson",
+        "dev",
+    ]
     study(arms=arms, options=options, grid={}, seeds=(0,), tasks=[], scores=scores, pairs=two)
     (run,) = Results.read(tmp_path / "out/study.json").runs
     assert run.values["cosine:0"] == pytest.approx(1) != run.values["cosine:1"]
@@ -202,7 +256,14 @@ def test_a_wrong_task_is_refused_before_any_run(study: Run, made: list[str]) -> 
 
 
 def test_a_run_that_another_study_makes_is_waited_for(tmp_path: Path) -> None:
-    job = Job(folder=tmp_path / "run", recipe=None, model="none", encoder=EncoderOptions(), tasks=(), keep=False)
+    job = Job(
+        folder=tmp_path / "run",
+        recipe=None,
+        model="none",
+        encoder=EncoderOptions(),
+        tasks=(),
+        keep=False,
+    )
     with FileLock(f"{job.folder}.lock"):
         waiting = Thread(target=make, args=(job,))
         waiting.start()

@@ -53,7 +53,9 @@ class Workers:
 
 
 @pytest.fixture
-def make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[StudyRuns, list[str]]]:
+def make(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[StudyRuns, list[str]]]:
     """Makes the runs; returns them and the lines that were printed."""
 
     def make_runs(workers: Workers) -> tuple[StudyRuns, list[str]]:
@@ -74,7 +76,9 @@ ORDER = [
 ]
 
 
-def test_the_first_seeds_and_cells_come_first(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
+def test_the_first_seeds_and_cells_come_first(
+    make: Callable[..., tuple[StudyRuns, list[str]]],
+) -> None:
     workers = Workers()
     runs, said = make(workers)
     assert workers.begun[:6] == ORDER
@@ -84,7 +88,9 @@ def test_the_first_seeds_and_cells_come_first(make: Callable[..., tuple[StudyRun
     assert len(said) == 1 + 10
 
 
-def test_a_run_whose_result_is_gone_has_failed(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
+def test_a_run_whose_result_is_gone_has_failed(
+    make: Callable[..., tuple[StudyRuns, list[str]]],
+) -> None:
     class Losing(Workers):
         def wait(self) -> tuple[Job, str]:
             job, problem = super().wait()

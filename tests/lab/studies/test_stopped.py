@@ -16,10 +16,22 @@ Write = Callable[[dict[str, Any]], Path]
 
 
 def start(path: Path, out: Path, model: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "isotune", "study", str(path), "--out", str(out), "--model", str(model)]
+    command = [
+        sys.executable,
+        "-m",
+        "isotune",
+        "study",
+        str(path),
+        "--out",
+        str(out),
+        "--model",
+        str(model),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with (out.parent / "log").open("ab") as file:
-        return subprocess.Popen(command, env=environment, stderr=file, stdout=file, preexec_fn=hear_interrupts)
+        return subprocess.Popen(
+            command, env=environment, stderr=file, stdout=file, preexec_fn=hear_interrupts
+        )
 
 
 @pytest.mark.slow
@@ -31,7 +43,10 @@ def test_a_stopped_study_repeats_no_run(
     path, out = write(table), tmp_path / "out"
     runs = out / "runs"
     process = start(path, out, tiny_model)
-    until(lambda: len([*runs.glob("*/result.json")]) >= 3 and any(runs.glob("*/last.safetensors")), 300)
+    until(
+        lambda: len([*runs.glob("*/result.json")]) >= 3 and any(runs.glob("*/last.safetensors")),
+        300,
+    )
     before = {path: path.stat().st_mtime_ns for path in runs.glob("*/result.json")}
     process.send_signal(number)
     assert process.wait() == (130 if number == signal.SIGINT else -number)

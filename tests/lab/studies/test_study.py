@@ -17,7 +17,10 @@ def table() -> dict[str, Any]:
         "tasks": ["stsb"],
         "scores": ["stsb", "steps"],
         "grid": {"batch_size": [16, 32]},
-        "arms": [{"name": "BERT", "options": {"pooling": "mean"}}, {"name": "ConSERT", "recipe": "consert-unsup-base"}],
+        "arms": [
+            {"name": "BERT", "options": {"pooling": "mean"}},
+            {"name": "ConSERT", "recipe": "consert-unsup-base"},
+        ],
         "published": [{"arm": "ConSERT", "at": {"batch_size": 16}, "scores": {"stsb": 72.7}}],
         "figures": [{"kind": "curve", "x": "batch_size", "y": "stsb"}],
     }
@@ -40,14 +43,28 @@ def test_the_packages_studies_can_be_read() -> None:
         ({"judge": "sts"}, "unknown score to judge by 'sts': did you mean 'stsb' or 'steps'?"),
         ({"analyses": ["layer"]}, "unknown analysis 'layer': did you mean 'layers'?"),
         ({"arms": [{"name": "a"}, {"name": "a"}]}, "two arms are called a"),
-        ({"arms": [{"name": "a", "data": ["x"]}]}, "arm a: data or start is given, but it has no recipe or method"),
-        ({"arms": [{"name": "a", "recipe": "mlm", "start": "b"}]}, "unknown trained arm before a 'b'"),
+        (
+            {"arms": [{"name": "a", "data": ["x"]}]},
+            "arm a: data or start is given, but it has no recipe or method",
+        ),
+        (
+            {"arms": [{"name": "a", "recipe": "mlm", "start": "b"}]},
+            "unknown trained arm before a 'b'",
+        ),
         ({"published": [{"arm": "a", "scores": {"sts": 1}}]}, "unknown score in published 1 'sts'"),
-        ({"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]}, "unknown option of the grid in published 1"),
-        ({"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
+        (
+            {"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]},
+            "unknown option of the grid in published 1",
+        ),
+        (
+            {"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]},
+            "unknown option of the grid in figure 1 'steps'",
+        ),
     ],
 )
-def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: dict[str, Any], message: str) -> None:
+def test_an_invalid_study_is_refused_in_one_line(
+    table: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
     changed = {key: value for key, value in {**table, **change}.items() if value is not None}
     if "grid" in change:
         changed |= {"published": [], "figures": []}
@@ -57,5 +74,7 @@ def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: 
 
 def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:
     code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules; "
-    code += "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"
+    code += (
+        "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -26,7 +26,12 @@ def test_the_encoder_stays_in_its_process(tiny_model: Path) -> None:
     add = AddVectors(str(tiny_model), "body", "v")
     add(pa.table({"body": ["a dog"]}))
     assert len(pickle.dumps(add)) < 500
-    assert pickle.loads(pickle.dumps(add))(pa.table({"body": []}, pa.schema({"body": pa.string()}))).num_rows == 0
+    assert (
+        pickle.loads(pickle.dumps(add))(
+            pa.table({"body": []}, pa.schema({"body": pa.string()}))
+        ).num_rows
+        == 0
+    )
     for table in ({"text": ["a dog"]}, {"body": ["a dog"], "v": [1]}):
         with pytest.raises(InputError, match="the table has the columns"):
             add(pa.table(table))
@@ -35,4 +40,6 @@ def test_the_encoder_stays_in_its_process(tiny_model: Path) -> None:
 def test_datasets_map(tiny_model: Path, sentences: list[str]) -> None:
     rows = datasets.Dataset.from_dict({"text": sentences}).with_format("arrow")
     mapped = rows.map(AddVectors(str(tiny_model)), batched=True, batch_size=25).with_format("numpy")
-    np.testing.assert_allclose(mapped["vector"][:], Encoder.load(tiny_model).encode(sentences), atol=1e-6)
+    np.testing.assert_allclose(
+        mapped["vector"][:], Encoder.load(tiny_model).encode(sentences), atol=1e-6
+    )

@@ -18,7 +18,9 @@ def expected(tiny_model: Path, sentences: list[str]) -> np.ndarray:
     return Encoder.load(tiny_model).encode(sentences)
 
 
-def test_spark(tiny_model: Path, sentences: list[str], expected: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark(
+    tiny_model: Path, sentences: list[str], expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spark_sql = pytest.importorskip("pyspark.sql")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     spark = spark_sql.SparkSession.builder.master("local[2]").getOrCreate()

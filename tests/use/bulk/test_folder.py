@@ -27,7 +27,10 @@ def text_files(sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyP
     paths = [Path(f"text/{number}.tsv") for number in range(COUNT)]
     paths[0].parent.mkdir()
     for number, path in enumerate(paths):
-        rows = [f"{number}-{i}\t{sentence}\n" for i, sentence in enumerate(sentences[10 * number :][:10])]
+        rows = [
+            f"{number}-{i}\t{sentence}\n"
+            for i, sentence in enumerate(sentences[10 * number :][:10])
+        ]
         path.write_text("id\tsentence\n" + "".join(rows))
     return paths
 
@@ -36,7 +39,9 @@ def text_files(sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyP
 def encode(text_files: list[Path], tiny_model: Path) -> Encode:
     """A function that encodes the files into the folder `out`."""
 
-    def encode(*sources: str, encoder: str = str(tiny_model), out: Path = Path("out"), **options: Any) -> Outcome:
+    def encode(
+        *sources: str, encoder: str = str(tiny_model), out: Path = Path("out"), **options: Any
+    ) -> Outcome:
         return encode_files(encoder, sources or ["text/*.tsv"], out, **options)
 
     return encode
@@ -51,12 +56,16 @@ def visible_files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_each_file_becomes_a_file_of_vectors(encode: Encode, tiny_model: Path, sentences: list[str]) -> None:
+def test_each_file_becomes_a_file_of_vectors(
+    encode: Encode, tiny_model: Path, sentences: list[str]
+) -> None:
     done: list[int] = []
     assert encode(advance=done.append) == Outcome(parts=COUNT, made=COUNT, rows=60)
     assert sum(done) == 60
     table = pq.read_table("out")  # the whole folder, without the manifest
-    assert table["id"].to_pylist() == [f"{number}-{i}" for number in range(COUNT) for i in range(10)]
+    assert table["id"].to_pylist() == [
+        f"{number}-{i}" for number in range(COUNT) for i in range(10)
+    ]
     vectors = np.array(table["vector"].to_pylist(), np.float32)
     np.testing.assert_allclose(vectors, Encoder.load(tiny_model).encode(sentences), atol=1e-5)
     assert sorted(visible_files(Path("out"))) == [f"{number}.parquet" for number in range(COUNT)]
@@ -73,7 +82,9 @@ def test_the_manifest_says_how_the_vectors_were_made(encode: Encode, tiny_model:
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
 
-def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, text_files: list[Path]) -> None:
+def test_going_on_encodes_only_what_is_missing_or_has_changed(
+    encode: Encode, text_files: list[Path]
+) -> None:
     encode("text/[01].tsv")
     assert encode().made == COUNT - 2
     assert encode().made == 0
@@ -98,14 +109,18 @@ def test_shards_make_every_part_once(encode: Encode, count: int) -> None:
     outcomes = [encode(shard=f"{number}/{count}") for number in range(1, count + 1)]
     made = [outcome.made for outcome in outcomes]
     assert sum(made) == COUNT
-    assert [outcome.left for outcome in outcomes] == [COUNT - sum(made[: number + 1]) for number in range(count)]
+    assert [outcome.left for outcome in outcomes] == [
+        COUNT - sum(made[: number + 1]) for number in range(count)
+    ]
     shared = visible_files(Path("out"))
     shutil.rmtree("out")
     encode()
     assert visible_files(Path("out")) == shared
 
 
-@pytest.mark.parametrize("shard", ["0/4", "5/4", "0/0", "a/b", "1", "1/", "-1/4", "1/4/2", "1.0/2", " 1/2", "9" * 5000])
+@pytest.mark.parametrize(
+    "shard", ["0/4", "5/4", "0/0", "a/b", "1", "1/", "-1/4", "1/4/2", "1.0/2", " 1/2", "9" * 5000]
+)
 def test_a_shard_that_cannot_be_is_refused(encode: Encode, shard: str) -> None:
     with pytest.raises(InputError, match="write NUMBER/COUNT"):
         encode(shard=shard)
@@ -119,10 +134,14 @@ def test_a_damaged_manifest_is_named(encode: Encode) -> None:
         encode()
 
 
-def test_a_bad_part_is_named_and_the_others_are_encoded(encode: Encode, text_files: list[Path]) -> None:
+def test_a_bad_part_is_named_and_the_others_are_encoded(
+    encode: Encode, text_files: list[Path]
+) -> None:
     good = text_files[2].read_text()
     text_files[2].write_bytes(b"id\tsentence\n7\tcaf\xe9\n")
-    with pytest.raises(InputError, match=r"text/2.tsv:2: .* is not UTF-8.* \(1 of 6 parts can't be encoded"):
+    with pytest.raises(
+        InputError, match=r"text/2.tsv:2: .* is not UTF-8.* \(1 of 6 parts can't be encoded"
+    ):
         encode()
     assert len(visible_files(Path("out"))) == COUNT - 1
     text_files[2].write_text(good)
@@ -135,11 +154,23 @@ def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) 
     encoder = Encoder.load(tiny_model, pooling="cls")
     encoder.save("other")
     for options, message in [
-        ({"encoder": "other"}, f"out: it holds vectors of another encoder, {tiny_model}; name another folder"),
-        ({"normalize": True}, "out: its vectors were made with normalize False, not True; name another folder or give"),
-        ({"precision": "bfloat16"}, "out: its vectors were made with precision as saved, not bfloat16"),
+        (
+            {"encoder": "other"},
+            f"out: it holds vectors of another encoder, {tiny_model}; name another folder",
+        ),
+        (
+            {"normalize": True},
+            "out: its vectors were made with normalize False, not True; name another folder or give",
+        ),
+        (
+            {"precision": "bfloat16"},
+            "out: its vectors were made with precision as saved, not bfloat16",
+        ),
         ({"columns": {"sentence": "id"}}, "out: its vectors were made with columns {}, not"),
-        ({"out": Path("text")}, "text: it has files that isotune encode did not make; name a new folder"),
+        (
+            {"out": Path("text")},
+            "text: it has files that isotune encode did not make; name a new folder",
+        ),
         ({"out": Path("text/0.tsv")}, "text/0.tsv: it has files that isotune encode did not make"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -162,12 +193,18 @@ def test_the_names_of_parts(text_files: list[Path]) -> None:
     assert names(str(Path("text/notes.old.jsonl.gz").absolute())) == ["notes.old.parquet"]
     for sources, message in [
         ([], "no files"),
-        (["text/1.tsv", "text/2024/05/1.tsv"], "text/1.tsv and text/2024/05/1.tsv: both become 1.parquet"),
+        (
+            ["text/1.tsv", "text/2024/05/1.tsv"],
+            "text/1.tsv and text/2024/05/1.tsv: both become 1.parquet",
+        ),
         (["-"], "-: a folder of vectors gets a file for each file"),
         (["hub:a/b"], "hub:a/b: a folder of vectors"),
         (["stsb-open:train"], "stsb-open:train: a folder of vectors"),
         (["text/*.parquet"], "no file matches"),
-        (["text/2024/05", "text/1.tsv"], "text/2024/05/1.tsv and text/1.tsv: both become 1.parquet"),
+        (
+            ["text/2024/05", "text/1.tsv"],
+            "text/2024/05/1.tsv and text/1.tsv: both become 1.parquet",
+        ),
         (["none"], "unknown file or dataset"),
     ]:
         with pytest.raises(InputError, match=message):

@@ -32,7 +32,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
     # Processes that give way to all other work do not end on a busy machine.
-    ray.init("local", num_cpus=2, log_to_driver=False, include_dashboard=False, _system_config={"worker_niceness": 0})
+    ray.init(
+        "local",
+        num_cpus=2,
+        log_to_driver=False,
+        include_dashboard=False,
+        _system_config={"worker_niceness": 0},
+    )
     yield
     ray.shutdown()
 
@@ -45,7 +51,9 @@ def texts(sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder = Path("texts")
     folder.mkdir()
     (folder / "0.txt").write_text("\n\n".join(sentences[:20]))
-    (folder / "1.jsonl").write_text("".join(json.dumps({"sentence": text}) + "\n" for text in sentences[20:40]))
+    (folder / "1.jsonl").write_text(
+        "".join(json.dumps({"sentence": text}) + "\n" for text in sentences[20:40])
+    )
     pq.write_table(pa.table({"sentence": [*sentences[40:], " ", None]}), folder / "2.parquet")
     (folder / "_SUCCESS").touch()
     return folder
@@ -57,7 +65,13 @@ def test_every_row_once_and_again_only_what_is_missing(
     long = "a dog " * 1000 + "end"
     (texts / "3.txt").write_text(long)
     done: list[int] = []
-    assert encode_on_ray(str(tiny_model), ["texts"], "a/out", advance=done.append) == (4, 4, 61, 0, 1)
+    assert encode_on_ray(str(tiny_model), ["texts"], "a/out", advance=done.append) == (
+        4,
+        4,
+        61,
+        0,
+        1,
+    )
     assert sorted(done) == [1, 20, 20, 20]
     table = pq.read_table("a/out")
     assert sorted(table["sentence"].to_pylist()) == sorted([*sentences, long])
@@ -72,7 +86,9 @@ def test_every_row_once_and_again_only_what_is_missing(
     assert encode_files(str(tiny_model), ["texts"], "a/out").made == 0
     assert main(["encode", str(tiny_model), "texts", "--out", "a/out", "--engine", "ray"]) == 0
     assert capsys.readouterr().out == "a/out: 4 files; this command made 0, with 0 vectors\n"
-    with pytest.raises(InputError, match="a/out: its vectors were made with normalize False, not True"):
+    with pytest.raises(
+        InputError, match="a/out: its vectors were made with normalize False, not True"
+    ):
         encode_on_ray(str(tiny_model), ["texts"], "a/out", normalize=True)
 
 
@@ -87,19 +103,30 @@ def test_what_is_refused(tiny_model: Path, texts: Path, monkeypatch: pytest.Monk
     refused("file:///none: no file is there", "file:///none")
     refused(r"s4://\.\.\.: no place for files \(.*the address", "s4://key:secret@bucket/texts")
     (texts / "3.jsonl").write_text('{"sentence": 1}\n')
-    refused(r"texts/3.jsonl:1: sentence must be text, not 1 \(1 of 4 parts can't be encoded; the others are", "texts")
+    refused(
+        r"texts/3.jsonl:1: sentence must be text, not 1 \(1 of 4 parts can't be encoded; the others are",
+        "texts",
+    )
     assert len(list(Path("out").glob("*.parquet"))) == 3
     Path("vectors.jsonl").write_text('{"text": "a", "vector": 1}\n')
     refused("vectors.jsonl: it has a column 'vector' already", "vectors.jsonl")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        refused("no Ray cluster answers", "texts/0.txt", address=f"127.0.0.1:{free.getsockname()[1]}")
+        refused(
+            "no Ray cluster answers", "texts/0.txt", address=f"127.0.0.1:{free.getsockname()[1]}"
+        )
     monkeypatch.setattr(ray, "nodes", list)
-    refused("a task needs 1 processors; the largest machine of this Ray cluster has 0", "texts/0.txt")
+    refused(
+        "a task needs 1 processors; the largest machine of this Ray cluster has 0", "texts/0.txt"
+    )
 
 
 def test_ray_data(tiny_model: Path, texts: Path, sentences: list[str]) -> None:
-    options = {"fn_constructor_args": (str(tiny_model), "sentence"), "batch_size": 16, "batch_format": "pyarrow"}
+    options = {
+        "fn_constructor_args": (str(tiny_model), "sentence"),
+        "batch_size": 16,
+        "batch_format": "pyarrow",
+    }
     rows = ray.data.from_arrow(pa.table({"sentence": sentences}))
     workers = ray.data.ActorPoolStrategy(size=1)
     encoded = rows.map_batches(AddVectors, compute=workers, num_cpus=1, **options).take_all()
@@ -110,9 +137,13 @@ def test_ray_data(tiny_model: Path, texts: Path, sentences: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", range(20))
-def test_processes_killed_at_random_moments(run: int, tiny_model: Path, texts: Path, sentences: list[str]) -> None:
+def test_processes_killed_at_random_moments(
+    run: int, tiny_model: Path, texts: Path, sentences: list[str]
+) -> None:
     for number in range(24):
-        (texts / f"more-{number}.txt").write_text("\n".join(f"{text} {number}" for text in sentences * 2))
+        (texts / f"more-{number}.txt").write_text(
+            "\n".join(f"{text} {number}" for text in sentences * 2)
+        )
     draw, ended = random.Random(run), Event()
     done: list[int] = []
     killed: list[int] = []
@@ -122,7 +153,11 @@ def test_processes_killed_at_random_moments(run: int, tiny_model: Path, texts: P
             while sum(done) < moment and not ended.wait(0.02):
                 pass
             ended.wait(draw.random() / 3)
-            workers = [child for child in psutil.Process().children(True) if child.name().startswith("ray::_call")]
+            workers = [
+                child
+                for child in psutil.Process().children(True)
+                if child.name().startswith("ray::_call")
+            ]
             if workers and not ended.is_set():
                 draw.choice(workers).kill()
                 killed.append(moment)
@@ -138,7 +173,9 @@ def test_processes_killed_at_random_moments(run: int, tiny_model: Path, texts: P
     lines = [f"{text} {number}" for number in range(24) for text in sentences * 2]
     assert sorted(table["sentence"].to_pylist()) == sorted([*sentences, *lines])
     vectors = np.array(table["vector"].to_pylist(), np.float32)
-    np.testing.assert_allclose(vectors, Encoder.load(tiny_model).encode(table["sentence"].to_pylist()), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors, Encoder.load(tiny_model).encode(table["sentence"].to_pylist()), atol=1e-6
+    )
 
 
 @pytest.fixture
@@ -167,7 +204,11 @@ def test_an_object_store(tiny_model: Path, texts: Path, s3: str) -> None:
             stream.write(file.read_bytes())
 
     def written() -> list[str]:
-        return [file.path for file in store.get_file_info(fs.FileSelector("bucket/vectors")) if "parquet" in file.path]
+        return [
+            file.path
+            for file in store.get_file_info(fs.FileSelector("bucket/vectors"))
+            if "parquet" in file.path
+        ]
 
     assert encode_on_ray(str(tiny_model), [source], out) == (3, 3, 60, 0, 0)
     names = written()

@@ -37,13 +37,18 @@ def vectors_in(table: pa.Table) -> np.ndarray:
 @pytest.fixture
 def table(sentences: list[str]) -> pa.Table:
     """Rows with columns of many types; every fourth text is blank."""
-    texts = [None if i % 8 == 3 else "  " if i % 8 == 7 else f" {text}\n" for i, text in enumerate(sentences)]
+    texts = [
+        None if i % 8 == 3 else "  " if i % 8 == 7 else f" {text}\n"
+        for i, text in enumerate(sentences)
+    ]
     ids = range(len(sentences))
     return pa.table(
         {
             "id": pa.array(ids, pa.uint16()),
             "body": pa.array(texts, pa.large_string()),
-            "time": pa.array([datetime.fromtimestamp(i, UTC) for i in ids], pa.timestamp("us", "UTC")),
+            "time": pa.array(
+                [datetime.fromtimestamp(i, UTC) for i in ids], pa.timestamp("us", "UTC")
+            ),
             "tags": pa.array([["a"] * (i % 3) for i in ids]),
             "kind": pa.array([f"kind {i % 2}" for i in ids]).dictionary_encode(),
             "half": pa.array([i / 2 if i % 2 else None for i in ids], pa.float32()),
@@ -51,7 +56,9 @@ def table(sentences: list[str]) -> pa.Table:
     )
 
 
-def test_a_parquet_file_keeps_its_columns_and_their_types(encoder: Encoder, table: pa.Table, tmp_path: Path) -> None:
+def test_a_parquet_file_keeps_its_columns_and_their_types(
+    encoder: Encoder, table: pa.Table, tmp_path: Path
+) -> None:
     source = tmp_path / "part.parquet"
     pq.write_table(table, source, row_group_size=9)
     result = pq.read_table(encoded(encoder, source, sentence="body"))
@@ -61,9 +68,14 @@ def test_a_parquet_file_keeps_its_columns_and_their_types(encoder: Encoder, tabl
     np.testing.assert_allclose(vectors_in(result), expected, atol=1e-5)
 
 
-def test_text_formats_keep_their_columns(encoder: Encoder, sentences: list[str], tmp_path: Path) -> None:
+def test_text_formats_keep_their_columns(
+    encoder: Encoder, sentences: list[str], tmp_path: Path
+) -> None:
     expected = encoder.encode(sentences)
-    rows = [{"id": i, "text": text, "score": i / 2 if i % 2 else None} for i, text in enumerate(sentences)]
+    rows = [
+        {"id": i, "text": text, "score": i / 2 if i % 2 else None}
+        for i, text in enumerate(sentences)
+    ]
     files = {
         "a.txt": ("\n\n".join(sentences) + "\n", {"sentence": sentences}),
         "a.csv": (
@@ -83,7 +95,9 @@ def test_text_formats_keep_their_columns(encoder: Encoder, sentences: list[str],
         assert result.drop_columns("vector").to_pydict() == columns
 
 
-def test_a_parquet_file_without_rows_gives_one_without_rows(encoder: Encoder, tmp_path: Path) -> None:
+def test_a_parquet_file_without_rows_gives_one_without_rows(
+    encoder: Encoder, tmp_path: Path
+) -> None:
     source = tmp_path / "empty.parquet"
     pq.write_table(pa.schema({"id": pa.int32(), "text": pa.string()}).empty_table(), source)
     result = pq.read_table(encoded(encoder, source))
@@ -94,7 +108,10 @@ def test_a_parquet_file_without_rows_gives_one_without_rows(encoder: Encoder, tm
     ("rows", "message"),
     [
         ([{"text": "a", "vector": 1}], "it has a column 'vector' already"),
-        ([{"sentence1": "a", "sentence2": "b"}], r"several texts in a row \(sentence1, sentence2\)"),
+        (
+            [{"sentence1": "a", "sentence2": "b"}],
+            r"several texts in a row \(sentence1, sentence2\)",
+        ),
         (
             [{"text": "a", "x": 1}, {"text": "a", "x": "b"}],
             "part.jsonl:2: column 'x': 'b' can't be kept: the column has",
@@ -103,7 +120,9 @@ def test_a_parquet_file_without_rows_gives_one_without_rows(encoder: Encoder, tm
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_rows_that_are_refused(encoder: Encoder, rows: list[object], message: str, tmp_path: Path) -> None:
+def test_rows_that_are_refused(
+    encoder: Encoder, rows: list[object], message: str, tmp_path: Path
+) -> None:
     source = tmp_path / "part.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match=message):
@@ -111,7 +130,9 @@ def test_rows_that_are_refused(encoder: Encoder, rows: list[object], message: st
 
 
 @pytest.mark.parametrize("blocks", [[], [3], [9, 1], [1000] * 12], ids=str)
-def test_an_npy_file_written_in_blocks_equals_one_written_at_once(blocks: list[int], tmp_path: Path) -> None:
+def test_an_npy_file_written_in_blocks_equals_one_written_at_once(
+    blocks: list[int], tmp_path: Path
+) -> None:
     vectors = np.random.default_rng(0).normal(size=(sum(blocks), 5)).astype(np.float32)
     path, whole = tmp_path / "v.npy", tmp_path / "w.npy"
     np.save(whole, vectors)

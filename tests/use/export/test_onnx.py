@@ -32,7 +32,9 @@ print(json.dumps(runpy.run_path(sys.argv[1])["encode"](json.load(sys.stdin)).tol
 """
 
 
-def encode_without_torch(folder: Path, sentences: Sequence[str], python: str = sys.executable) -> np.ndarray:
+def encode_without_torch(
+    folder: Path, sentences: Sequence[str], python: str = sys.executable
+) -> np.ndarray:
     command = [python, "-c", WITHOUT_TORCH, str(folder / "encode.py")]
     done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -74,11 +76,15 @@ def load(tiny_model: Path) -> Callable[..., Encoder]:
     ],
     ids=str,
 )
-def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], pooling: Pooling) -> None:
+def test_every_pooling(
+    load: Callable[..., Encoder], sentences: list[str], pooling: Pooling
+) -> None:
     encoder = load(prompt="a {sentence} is {mask}")
     encoder.pooling = pooling
     expected = encoder.encode(sentences)
-    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
+    np.testing.assert_allclose(
+        encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +93,23 @@ def exported(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("export")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        encoder = Encoder.load(tiny_model, pooling="mask", layers=[1, -1], prompt='Ball, "Big" {sentence} is {mask} .')
+        encoder = Encoder.load(
+            tiny_model, pooling="mask", layers=[1, -1], prompt='Ball, "Big" {sentence} is {mask} .'
+        )
         vectors = torch.randn(200, 32) @ torch.randn(32, 32)
         encoder.heads.extend([Dense(32, 32), random_flow(), whitening(vectors, 20), Normalize()])
     encoder.lowercase = True
-    encoder.tokenizer.backend_tokenizer.enable_padding(length=30)  # as in the published all-MiniLM-L6-v2
+    encoder.tokenizer.backend_tokenizer.enable_padding(
+        length=30
+    )  # as in the published all-MiniLM-L6-v2
     encoder.save(folder / "encoder")
     assert export_onnx(folder / "encoder", folder / "onnx") < TOLERANCE
     return folder / "onnx"
 
 
-def test_a_process_without_torch_gives_the_same_vectors(exported: Path, sentences: list[str]) -> None:
+def test_a_process_without_torch_gives_the_same_vectors(
+    exported: Path, sentences: list[str]
+) -> None:
     texts = [*sentences, "A DOG", "", "big " * 100, "café 犬 \n ball"]
     vectors = encode_without_torch(exported, texts)
     assert vectors.shape == (64, 20)
@@ -113,10 +125,17 @@ def test_the_files_of_an_export(exported: Path) -> None:
         "model.onnx",
         "tokenizer.json",
     }
-    config, length, special = (json.loads((exported / name).read_text("utf-8")) for name in sorted(settings))
+    config, length, special = (
+        json.loads((exported / name).read_text("utf-8")) for name in sorted(settings)
+    )
     # What text-embeddings-inference and fastembed ask for before they open the graph.
     assert (config["model_type"], config["architectures"]) == ("bert", ["BertModel"])
-    assert config["max_position_embeddings"] == length["max_seq_length"] == special["model_max_length"] == 32
+    assert (
+        config["max_position_embeddings"]
+        == length["max_seq_length"]
+        == special["model_max_length"]
+        == 32
+    )
     assert special["pad_token"] == "[PAD]"
     tokenizer = json.loads((exported / "tokenizer.json").read_text("utf-8"))
     assert tokenizer["padding"]["strategy"] == "BatchLongest"
@@ -124,11 +143,15 @@ def test_the_files_of_an_export(exported: Path) -> None:
     graph = onnx.load(exported / "model.onnx").graph
     assert [value.name for value in graph.input] == ["input_ids", "attention_mask"]
     assert [value.name for value in graph.output] == ["sentence_embedding"]
-    assert not any(node.metadata_props for node in graph.node)  # paths of this machine would be there
+    assert not any(
+        node.metadata_props for node in graph.node
+    )  # paths of this machine would be there
     assert len((exported / "encode.py").read_text("utf-8").splitlines()) < 30
 
 
-def test_what_is_refused_leaves_nothing(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused_leaves_nothing(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = exported.with_name("encoder")
     graph = exported / "model.onnx"
     monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: shutil.copy(graph, path))
@@ -136,16 +159,22 @@ def test_what_is_refused_leaves_nothing(exported: Path, tmp_path: Path, monkeypa
     with pytest.raises(InputError, match="there: it exists already; give another name"):
         export_onnx(tmp_path / "missing", tmp_path / "there")
     monkeypatch.setattr("isotune.use.export.onnx.TOLERANCE", 1e-12)
-    with pytest.raises(InputError, match=r"gives other vectors than the encoder \(off by .*; nothing is exported"):
+    with pytest.raises(
+        InputError, match=r"gives other vectors than the encoder \(off by .*; nothing is exported"
+    ):
         export_onnx(encoder, tmp_path / "new")
     monkeypatch.setattr("isotune.errors.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"not installed: onnx, onnxscript, .*; pip install 'isotune\[onnx\]'"):
+    with pytest.raises(
+        InputError, match=r"not installed: onnx, onnxscript, .*; pip install 'isotune\[onnx\]'"
+    ):
         export_onnx(encoder, tmp_path / "new")
     assert {path.name for path in tmp_path.iterdir()} == {"there"}
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script`:DeprecationWarning"
+)  # inside transformers' DeBERTa
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_type_of_model(name: str, tiny_model: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_model, tmp_path / "model")

@@ -89,15 +89,23 @@ class Tool(NamedTuple):
 
 TOOLS = {
     "sentence-transformers 5": Tool(
-        "torch==2.13.0 transformers==4.57.6 sentence-transformers==5.7.0", SENTENCE_TRANSFORMERS, "encoder"
+        "torch==2.13.0 transformers==4.57.6 sentence-transformers==5.7.0",
+        SENTENCE_TRANSFORMERS,
+        "encoder",
     ),
     "sentence-transformers 6": Tool("", SENTENCE_TRANSFORMERS, "encoder"),
-    "onnxruntime": Tool("onnxruntime==1.31.1 tokenizers==0.23.3 numpy==2.4.6", ONNX_RUNTIME, "onnx"),
+    "onnxruntime": Tool(
+        "onnxruntime==1.31.1 tokenizers==0.23.3 numpy==2.4.6", ONNX_RUNTIME, "onnx"
+    ),
     "fastembed": Tool("fastembed==0.9.1", FASTEMBED, "onnx"),
     "transformers.js": Tool("@huggingface/transformers@4.3.1", TRANSFORMERS_JS, "onnx", cuts=False),
-    "llama.cpp": Tool("xllamacpp==2026.10.11549 numpy==2.4.6", LLAMA_CPP, "gguf", tolerance=1e-3, cuts=False),
+    "llama.cpp": Tool(
+        "xllamacpp==2026.10.11549 numpy==2.4.6", LLAMA_CPP, "gguf", tolerance=1e-3, cuts=False
+    ),
 }
-CONVERTER = "llama-cpp-python==0.3.36"  # its source distribution has llama.cpp's convert_hf_to_gguf.py
+CONVERTER = (
+    "llama-cpp-python==0.3.36"  # its source distribution has llama.cpp's convert_hf_to_gguf.py
+)
 
 
 def output(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +119,9 @@ def install(*command: str | Path) -> None:
     """Runs an installation; the test is skipped where the registry can't be reached."""
     done = output(*command)
     if done.returncode:
-        pytest.skip(f"can't be installed here: {' '.join(map(str, command))}: {done.stderr.strip()[-200:]}")
+        pytest.skip(
+            f"can't be installed here: {' '.join(map(str, command))}: {done.stderr.strip()[-200:]}"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +138,18 @@ def encoders(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "pairs.tsv").write_text(
         "sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\tthe dog\t4\na ball\tit\t0\n"
     )
-    given = {"model": "bert-tiny", "dev": "none", "tasks": [str(folder / "pairs.tsv")], "quiet": True}
+    given = {
+        "model": "bert-tiny",
+        "dev": "none",
+        "tasks": [str(folder / "pairs.tsv")],
+        "quiet": True,
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("isotune.report.figures.svg", lambda *_: "<svg></svg>")
         for kind, options in OPTIONS.items():
-            made[kind] = isotune.train(folder / "notes.txt", out=folder / kind, **given, **options).folder
+            made[kind] = isotune.train(
+                folder / "notes.txt", out=folder / kind, **given, **options
+            ).folder
             export_onnx(made[kind] / "encoder", made[kind] / "onnx")
     return made
 
@@ -144,7 +161,9 @@ class Installed(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=TOOLS)
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
     """A tool in a new folder, and the command that opens an encoder with it."""
     name, tool, folder = request.param, TOOLS[request.param], tmp_path_factory.mktemp("tool")
     if name == "transformers.js":

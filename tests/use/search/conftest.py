@@ -20,12 +20,15 @@ def encoder(tiny_model: Path) -> Encoder:
 def documents(sentences: list[str]) -> list[Document]:
     """Sixty documents in two languages, each with a year."""
     return [
-        Document(f"d{i}", text, {"lang": LANGUAGES[i % 2], "year": 1990 + i % 5}) for i, text in enumerate(sentences)
+        Document(f"d{i}", text, {"lang": LANGUAGES[i % 2], "year": 1990 + i % 5})
+        for i, text in enumerate(sentences)
     ]
 
 
 @pytest.fixture(scope="session")
-def made_index(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, documents: list[Document]) -> Path:
+def made_index(
+    tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, documents: list[Document]
+) -> Path:
     """The folder of an index of the documents."""
     index = Index.create(tmp_path_factory.mktemp("made") / "index", encoder)
     index.add(documents)

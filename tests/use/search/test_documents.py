@@ -25,7 +25,10 @@ def test_without_an_id_column_the_id_is_the_file_and_line() -> None:
 
 def test_an_id_column_and_a_text_column() -> None:
     Path("a.csv").write_text("id,body,lang\n7,one,en\n8,two,de\n")
-    expected = [Document("7", "one", {"lang": "en"}, "a.csv:2"), Document("8", "two", {"lang": "de"}, "a.csv:3")]
+    expected = [
+        Document("7", "one", {"lang": "en"}, "a.csv:2"),
+        Document("8", "two", {"lang": "de"}, "a.csv:3"),
+    ]
     assert list(read_documents("a.csv", {"sentence": "body"})) == expected
     (first, _) = read_documents("a.csv", {"sentence": "body"}, "lang")
     assert first == Document("en", "one", {"id": "7"}, "a.csv:2")

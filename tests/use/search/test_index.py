@@ -36,7 +36,9 @@ def test_a_search_gives_the_nearest_rows_with_all_their_columns(
     hits = index.search(QUERY, 5)
     assert [hit.id for hit in hits] == expected_ids(encoder, documents)[:5]
     vectors = encoder.encode([hit.text for hit in hits], normalize=True)
-    np.testing.assert_allclose([hit.cosine for hit in hits], vectors @ encoder.encode(QUERY, normalize=True), atol=1e-6)
+    np.testing.assert_allclose(
+        [hit.cosine for hit in hits], vectors @ encoder.encode(QUERY, normalize=True), atol=1e-6
+    )
     by_id = {document.id: document for document in documents}
     assert all(Document(hit.id, hit.text, hit.columns) == by_id[hit.id] for hit in hits)
 
@@ -49,7 +51,9 @@ def test_a_known_vector_needs_no_encoder(index: Index, encoder: Encoder) -> None
         reopened.search(QUERY)
 
 
-def test_queries_and_documents_are_encoded_under_their_prompts(encoder: Encoder, tmp_path: Path) -> None:
+def test_queries_and_documents_are_encoded_under_their_prompts(
+    encoder: Encoder, tmp_path: Path
+) -> None:
     asked = copy(encoder)
     asked.settings = {"prompts": {"query": "a dog ", "document": "a cat "}}
     index = Index.create(tmp_path / "roles", asked)
@@ -62,7 +66,11 @@ def test_queries_and_documents_are_encoded_under_their_prompts(encoder: Encoder,
 def test_a_filter_is_applied_before_the_nearest_are_chosen(
     index: Index, encoder: Encoder, documents: list[Document]
 ) -> None:
-    some = [document for document in documents if document.columns["lang"] == "de" and document.columns["year"] == 1991]
+    some = [
+        document
+        for document in documents
+        if document.columns["lang"] == "de" and document.columns["year"] == 1991
+    ]
     hits = index.search(QUERY, 4, where="lang = 'de' AND year = 1991")
     assert [hit.id for hit in hits] == expected_ids(encoder, some)[:4]
     assert len(index.search(QUERY, 1000, where="id = 'd3'")) == 1
@@ -74,8 +82,12 @@ def test_hybrid_search_finds_a_rare_word(index: Index, encoder: Encoder) -> None
     query = "zyzzyva"  # an unknown word to the encoder
     assert "rare" not in [hit.id for hit in index.search(query, 3)]
     assert "rare" in [hit.id for hit in index.search(query, 3, hybrid=True)]
-    assert "rare" not in [hit.id for hit in index.search(query, 3, hybrid=True, where="lang = 'en'")]
-    assert len(index.search("the", 7, hybrid=True)) == 7  # a stop word, and more rows than words find
+    assert "rare" not in [
+        hit.id for hit in index.search(query, 3, hybrid=True, where="lang = 'en'")
+    ]
+    assert (
+        len(index.search("the", 7, hybrid=True)) == 7
+    )  # a stop word, and more rows than words find
 
 
 def test_rankings_are_fused_by_their_reciprocal_ranks() -> None:
@@ -88,10 +100,15 @@ def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
 ) -> None:
     encoded: list[str] = []
     tokenize, version = index.encoder.tokenize, index.store.table.version  # type: ignore[attr-defined]
-    monkeypatch.setattr(index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1])
+    monkeypatch.setattr(
+        index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1]
+    )
     assert index.add(documents) == Changes(0, 0, 60)
     assert index.store.table.version == version
-    changed = [documents[0]._replace(text="a cat"), documents[1]._replace(columns={"lang": "fr", "year": 2000})]
+    changed = [
+        documents[0]._replace(text="a cat"),
+        documents[1]._replace(columns={"lang": "fr", "year": 2000}),
+    ]
     assert index.add([*changed, *documents[2:5], Document("new", "a man")]) == Changes(1, 2, 3)
     assert sorted(encoded) == sorted([documents[1].text, "a cat", "a man"])
     assert len(index) == 61
@@ -102,14 +119,20 @@ def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
 
 
 @pytest.mark.parametrize("as_rows", [list, iter, pa.Table.from_pylist, pd.DataFrame])
-def test_rows_with_ids_are_documents(index: Index, documents: list[Document], as_rows: Callable[[Any], Any]) -> None:
+def test_rows_with_ids_are_documents(
+    index: Index, documents: list[Document], as_rows: Callable[[Any], Any]
+) -> None:
     rows = [{"id": each.id, "text": each.text, **each.columns} for each in documents]
     rows[0]["text"] = "a red bird"
     assert index.add(as_rows([*rows, {**rows[1], "id": "new"}])) == Changes(1, 1, 59)
 
 
-def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index, documents: list[Document]) -> None:
-    new = Document("new", "a man", {"tags": ["x", "y"], "empty": None, "share": float("nan"), "parts": [-0.0]})
+def test_new_columns_are_added_and_are_empty_in_older_rows(
+    index: Index, documents: list[Document]
+) -> None:
+    new = Document(
+        "new", "a man", {"tags": ["x", "y"], "empty": None, "share": float("nan"), "parts": [-0.0]}
+    )
     assert index.add([*documents, new]) == Changes(1, 0, 60)
     assert index.add([new]) == Changes(0, 0, 1)
     assert index.store.columns == ["lang", "year", *new.columns]
@@ -117,11 +140,19 @@ def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index, documen
     assert hit.columns == {"lang": None, "year": None, **new.columns, "share": None}
 
 
-def test_deleted_rows_are_found_no_more(index: Index, encoder: Encoder, documents: list[Document]) -> None:
+def test_deleted_rows_are_found_no_more(
+    index: Index, encoder: Encoder, documents: list[Document]
+) -> None:
     assert index.delete("lang = 'en' OR id = 'd1'") == 31
-    left = [document for document in documents if document.columns["lang"] == "de" and document.id != "d1"]
+    left = [
+        document
+        for document in documents
+        if document.columns["lang"] == "de" and document.id != "d1"
+    ]
     assert [hit.id for hit in index.search(QUERY, 100)] == expected_ids(encoder, left)
-    assert {hit.id for hit in index.search("a", 100, hybrid=True)} == {document.id for document in left}
+    assert {hit.id for hit in index.search("a", 100, hybrid=True)} == {
+        document.id for document in left
+    }
 
 
 def test_changes_of_another_index_object_are_seen(index: Index, encoder: Encoder) -> None:
@@ -164,7 +195,9 @@ def test_vectors_with_numbers_that_are_not_finite_are_refused(index: Index, numb
     rows = pa.table({"id": ["a", "b"], "text": ["a dog", "a cat"]})
     vectors = np.eye(2, 32, dtype=np.float32)
     vectors[1, 7] = number
-    with pytest.raises(InputError, match="row 'b': its vector has NaN or infinity, which can't be compared; give"):
+    with pytest.raises(
+        InputError, match="row 'b': its vector has NaN or infinity, which can't be compared; give"
+    ):
         index.store.put(rows, vectors)
     assert len(index) == 60
 
@@ -176,7 +209,9 @@ def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
     index.add(documents)
     assert Index.open(index.folder).search(QUERY) == index.search(QUERY)
     other = Encoder.load(tiny_model, pooling="cls")
-    with pytest.raises(InputError, match=r"with the fingerprint .*; give that encoder, or make a new index"):
+    with pytest.raises(
+        InputError, match=r"with the fingerprint .*; give that encoder, or make a new index"
+    ):
         Index.open(index.folder, other)
     description = json.loads((index.folder / "index.json").read_text())
     assert description["fingerprint"] == encoder.fingerprint()
@@ -186,7 +221,8 @@ def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("where", "message"), [("year = 'x'", "could not convert"), ("lang", "does not return a boolean")]
+    ("where", "message"),
+    [("year = 'x'", "could not convert"), ("lang", "does not return a boolean")],
 )
 def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> None:
     for use in (
@@ -209,7 +245,9 @@ def test_a_full_disk_is_no_fault_of_a_filter(index: Index, monkeypatch: pytest.M
         index.delete("year > 0")
 
 
-def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documents: list[Document]) -> None:
+def test_what_is_refused(
+    index: Index, encoder: Encoder, tmp_path: Path, documents: list[Document]
+) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     for call, message in [
@@ -217,9 +255,18 @@ def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documen
         (lambda: index.search(QUERY, 0), "k 0: at least 1 row"),
         (lambda: index.add([documents[0], documents[0]]), "two rows have the id 'd0'"),
         (lambda: index.add([Document("\ud800", "a dog")]), "column 'id': .* can't be kept"),
-        (lambda: index.add([Document("a", "b", {"vector": 1})]), "column 'vector': an index can't have"),
-        *((partial(index.add, [Document("a", "b", {name: 1})]), "column .*: an index can't") for name in NAMES),
-        (lambda: index.add([Document("a", "b", {"year": "x"})]), "a: column 'year': 'x' can't be kept: .* has whole"),
+        (
+            lambda: index.add([Document("a", "b", {"vector": 1})]),
+            "column 'vector': an index can't have",
+        ),
+        *(
+            (partial(index.add, [Document("a", "b", {name: 1})]), "column .*: an index can't")
+            for name in NAMES
+        ),
+        (
+            lambda: index.add([Document("a", "b", {"year": "x"})]),
+            "a: column 'year': 'x' can't be kept: .* has whole",
+        ),
         (lambda: Index.create(tmp_path / "full" / "file", encoder), "it can't be written"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -227,7 +274,9 @@ def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documen
     assert len(index) == 60
 
 
-@pytest.mark.parametrize("description", ["{}", "[]", '{"dimension": 8, "encoder": null, "fingerprint": "a"}', "{"])
+@pytest.mark.parametrize(
+    "description", ["{}", "[]", '{"dimension": 8, "encoder": null, "fingerprint": "a"}', "{"]
+)
 def test_a_broken_description_is_refused(tmp_path: Path, description: str) -> None:
     (tmp_path / "index.json").write_text(description)
     with pytest.raises(InputError, match=r"index\.json: "):
@@ -235,7 +284,11 @@ def test_a_broken_description_is_refused(tmp_path: Path, description: str) -> No
 
 
 def test_the_rows_of_an_index_are_encoded_again_by_another_encoder(
-    index: Index, tiny_model: Path, tmp_path: Path, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+    index: Index,
+    tiny_model: Path,
+    tmp_path: Path,
+    documents: list[Document],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     index.add([Document("empty", "a dog", {"lang": None, "year": None})])
     other = Encoder.load(tiny_model, pooling="cls")
@@ -258,7 +311,10 @@ def test_an_index_is_not_added_to_itself_and_not_while_it_is_locked(
         index.add_index(Index.open(index.folder, encoder))
     new = Index.create(tmp_path / "new", encoder)
     for held in (new, index):
-        with FileLock(held.folder / "lock"), pytest.raises(InputError, match="another process is changing it"):
+        with (
+            FileLock(held.folder / "lock"),
+            pytest.raises(InputError, match="another process is changing it"),
+        ):
             new.add_index(index)
     assert (len(new), new.store.columns) == (0, [])
 
@@ -289,7 +345,10 @@ def test_how_many_rows_keep_their_nearest_row(
     expected = sum(old == new for old, new in zip(*hits, strict=True))
     assert expected < len(texts)
     kept, asked = index.kept_hits(other)
-    assert (abs(kept - expected) <= 2, asked) == (True, len(texts))  # texts may be equally near but for rounding
+    assert (abs(kept - expected) <= 2, asked) == (
+        True,
+        len(texts),
+    )  # texts may be equally near but for rounding
     monkeypatch.setattr(index_module, "ASKED", 10)
     assert index.kept_hits(other)[1] == 10
 
@@ -312,7 +371,11 @@ def test_what_was_committed_is_on_the_disk(
     for count in (40, 60):
         index.add(documents[:count])
     index.delete("id = 'd0'")
-    assert {index.folder, index.folder / "rows.lance", *(index.folder / "rows.lance").rglob("*")} <= synced
+    assert {
+        index.folder,
+        index.folder / "rows.lance",
+        *(index.folder / "rows.lance").rglob("*"),
+    } <= synced
 
 
 def test_a_damaged_table_is_refused(index: Index, encoder: Encoder) -> None:
@@ -325,6 +388,7 @@ def test_a_damaged_table_is_refused(index: Index, encoder: Encoder) -> None:
     for path in (index.folder / "rows.lance" / "_versions").iterdir():
         path.unlink()
     with pytest.raises(
-        InputError, match=r"it can't be read \(.*not found\); if it is damaged, remove it and make the index again"
+        InputError,
+        match=r"it can't be read \(.*not found\); if it is damaged, remove it and make the index again",
     ):
         Index.open(index.folder, encoder)

@@ -43,7 +43,9 @@ Serve = Callable[..., Running]
 
 
 @contextmanager
-def running(encoders: dict[str, Encoder], limits: Limits = USUAL, **options: Any) -> Iterator[Running]:
+def running(
+    encoders: dict[str, Encoder], limits: Limits = USUAL, **options: Any
+) -> Iterator[Running]:
     """Runs a server in a thread for a `with` block."""
     listener, url = listen("127.0.0.1", 0)
     app = application(encoders, limits=limits, **options)
@@ -80,7 +82,9 @@ def serving(words: Sequence[str], log: Path, files: int = 4096) -> Iterator[Proc
 
     command = [sys.executable, "-m", "isotune", "serve", *words, "--port=0"]
     with log.open("w") as file:
-        popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=prepare)
+        popen = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=prepare
+        )
     line = popen.stdout.readline()  # NAME: http://127.0.0.1:PORT (Ctrl-C stops the server)
     yield Process(popen, int(line.split()[1].rpartition(":")[2]))
     popen.kill()
@@ -93,11 +97,15 @@ def tiny(tiny_model: Path) -> Encoder:
 
 
 @pytest.fixture
-def searching(tiny: Encoder, tiny_model: Path, sentences: list[str], tmp_path: Path) -> Iterator[Running]:
+def searching(
+    tiny: Encoder, tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> Iterator[Running]:
     """A server with two encoders and an index of the sentences, whose ids and places are their numbers."""
     index = Index.create(tmp_path / "index", tiny)
     index.add(Document(f"{i}", text, {"place": i}) for i, text in enumerate(sentences))
-    with running({"tiny": tiny, "cls": Encoder.load(tiny_model, pooling="cls")}, index=index) as server:
+    with running(
+        {"tiny": tiny, "cls": Encoder.load(tiny_model, pooling="cls")}, index=index
+    ) as server:
         yield server
 
 
@@ -112,7 +120,9 @@ def server(tiny: Encoder, tiny_model: Path) -> Iterator[Running]:
 def serve(tiny: Encoder) -> Iterator[Serve]:
     """A function that starts a server with other options."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(running(**{"encoders": {"tiny": tiny}, **options}))
+        yield lambda **options: stack.enter_context(
+            running(**{"encoders": {"tiny": tiny}, **options})
+        )
 
 
 def in_progress(server: Running) -> float:

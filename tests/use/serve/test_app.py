@@ -26,7 +26,9 @@ from tests.conftest import until
 from tests.use.serve.conftest import Running, Serve, in_progress
 
 
-def test_answers_are_written_outside_of_the_event_loop(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_written_outside_of_the_event_loop(
+    searching: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inside: list[bool] = []
 
     def noted(function: Any, *arguments: Any) -> Any:
@@ -42,11 +44,15 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
     assert inside == [False] * 27
 
 
-def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_waits_for_slow_searches(
+    searching: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = threading.Event()
     threads = set()
     monkeypatch.setattr(
-        Index, "search", lambda *_, **options: threads.add(threading.get_ident()) or (done.wait(30) and [])
+        Index,
+        "search",
+        lambda *_, **options: threads.add(threading.get_ident()) or (done.wait(30) and []),
     )
     with ThreadPoolExecutor(40) as pool:
         searches = [pool.submit(searching.post, "/search", query="a dog") for _ in range(40)]
@@ -67,7 +73,9 @@ def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest
     ],
     ids=["numbers", "texts", "unknown fields", "second"],
 )
-def test_four_megabytes_of_mistakes_are_refused_at_the_first(server: Running, path: str, body: bytes) -> None:
+def test_four_megabytes_of_mistakes_are_refused_at_the_first(
+    server: Running, path: str, body: bytes
+) -> None:
     assert 3.9e6 < len(body) < Limits().body_bytes
     start = time.monotonic()
     json.loads(body)
@@ -79,7 +87,9 @@ def test_four_megabytes_of_mistakes_are_refused_at_the_first(server: Running, pa
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # kB
 
 
-def test_vectors_that_are_not_finite_are_refused(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_that_are_not_finite_are_refused(
+    searching: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encode = batcher._encode
     monkeypatch.setattr(batcher, "_encode", lambda batch: encode(batch) * np.float32("nan"))
     for path, body in (
@@ -89,12 +99,24 @@ def test_vectors_that_are_not_finite_are_refused(searching: Running, monkeypatch
     ):
         answer = searching.post(path, **body)
         assert answer.status_code == 400
-        assert answer.json()["error"]["message"].startswith("row 'a dog': its vector has NaN or infinity")
+        assert answer.json()["error"]["message"].startswith(
+            "row 'a dog': its vector has NaN or infinity"
+        )
 
 
-def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tmp_path: Path) -> None:
+def test_bytes_of_an_index_are_written_in_base64(
+    tiny: Encoder, serve: Serve, tmp_path: Path
+) -> None:
     index = Index.create(tmp_path / "index", tiny)
-    index.add([Document("a", "a dog", {"picture": b"\xff\x00", "parts": [{"hash": b"\xfe"}], "share": float("nan")})])
+    index.add(
+        [
+            Document(
+                "a",
+                "a dog",
+                {"picture": b"\xff\x00", "parts": [{"hash": b"\xfe"}], "share": float("nan")},
+            )
+        ]
+    )
     (hit,) = serve(index=index).post("/search", query="a dog").json()["hits"]
     assert hit["columns"] == {"picture": "_wA=", "parts": [{"hash": "_g=="}], "share": None}
 
@@ -103,28 +125,48 @@ def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) ->
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
         assert [model.id for model in client.models.list()] == ["tiny", "cls"]
         assert client.models.retrieve("cls").id == "cls"
-        result = client.embeddings.create(model="tiny", input=sentences)  # in base64, which the client decodes
+        result = client.embeddings.create(
+            model="tiny", input=sentences
+        )  # in base64, which the client decodes
         floats = client.embeddings.create(model="tiny", input=sentences, encoding_format="float")
         expected = tiny.encode(sentences, normalize=True)
         for answer in (result, floats):
-            np.testing.assert_allclose([item.embedding for item in answer.data], expected, atol=1e-6)
+            np.testing.assert_allclose(
+                [item.embedding for item in answer.data], expected, atol=1e-6
+            )
             assert [item.index for item in answer.data] == list(range(60))
             assert answer.usage.total_tokens == sum(map(len, tiny.tokenize(sentences)))
         tiny.settings = {"prompts": {"query": "a dog ", "passage": "a cat "}}
-        for kind, encode in (("query", tiny.encode_query), ("search_document", tiny.encode_document)):
-            asked = client.embeddings.create(model="tiny", input="a man", extra_body={"input_type": kind})
-            np.testing.assert_allclose(asked.data[0].embedding, encode("a man", normalize=True), atol=1e-6)
+        for kind, encode in (
+            ("query", tiny.encode_query),
+            ("search_document", tiny.encode_document),
+        ):
+            asked = client.embeddings.create(
+                model="tiny", input="a man", extra_body={"input_type": kind}
+            )
+            np.testing.assert_allclose(
+                asked.data[0].embedding, encode("a man", normalize=True), atol=1e-6
+            )
         tiny.settings = {}
         other = client.embeddings.create(model="cls", input=sentences[0])
         assert not np.allclose(other.data[0].embedding, expected[0])
-        with pytest.raises(openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls") as refused:
+        with pytest.raises(
+            openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls"
+        ) as refused:
             client.embeddings.create(model="other", input="a dog")
         assert refused.value.code == "model_not_found"
         with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
             client.embeddings.create(model="tiny", input=[[1, 2, 3]])
         with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
             client.embeddings.create(model="tiny", input="a dog", dimensions=8)
-        assert len(client.embeddings.create(model="tiny", input="a dog", dimensions=32).data[0].embedding) == 32
+        assert (
+            len(
+                client.embeddings.create(model="tiny", input="a dog", dimensions=32)
+                .data[0]
+                .embedding
+            )
+            == 32
+        )
 
 
 def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
@@ -132,7 +174,9 @@ def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
     a, b = (tiny.encode(texts, normalize=True) for texts in (first, second))
     answer = server.post("/similarity", first=first, second=second).json()
     np.testing.assert_allclose(answer["similarities"], a @ b.T, atol=1e-6)
-    np.testing.assert_allclose(server.post("/similarity", first=first).json()["similarities"], a @ a.T, atol=1e-6)
+    np.testing.assert_allclose(
+        server.post("/similarity", first=first).json()["similarities"], a @ a.T, atol=1e-6
+    )
     assert server.post("/similarity", first=first, model="cls").json()["model"] == "cls"
 
 
@@ -157,8 +201,12 @@ def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_a_wrong_body_is_refused_in_openais_form(server: Running, body: bytes, message: str) -> None:
-    answer = server.client.post("/v1/embeddings", content=body, headers={"content-type": "application/json"})
+def test_a_wrong_body_is_refused_in_openais_form(
+    server: Running, body: bytes, message: str
+) -> None:
+    answer = server.client.post(
+        "/v1/embeddings", content=body, headers={"content-type": "application/json"}
+    )
     assert answer.status_code == 400
     error = answer.json()["error"]
     assert error.keys() == {"message", "type", "param", "code"}
@@ -175,7 +223,9 @@ def test_a_body_without_the_type_of_json_is_refused(server: Running) -> None:
     assert "content-type: application/json" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(("path", "status"), [("/none", 404), ("/v1/embeddings", 405), ("/v1/models/x", 404)])
+@pytest.mark.parametrize(
+    ("path", "status"), [("/none", 404), ("/v1/embeddings", 405), ("/v1/models/x", 404)]
+)
 def test_unknown_paths_have_openais_errors_too(server: Running, path: str, status: int) -> None:
     answer = server.client.get(path)
     assert answer.status_code == status
@@ -199,14 +249,23 @@ def test_health_models_and_metrics(server: Running) -> None:
 def counts(server: Running) -> dict[str, float]:
     time.sleep(0.11)  # for so long they may be old
     lines = server.client.get("/metrics").text.splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+    }
 
 
-def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Encoder, sentences: list[str]) -> None:
+def test_search_finds_the_texts_nearest_to_a_query(
+    searching: Running, tiny: Encoder, sentences: list[str]
+) -> None:
     hits = searching.post("/search", query="the man sees a dog", k=3).json()["hits"]
-    cosines = tiny.encode(sentences, normalize=True) @ tiny.encode("the man sees a dog", normalize=True)
+    cosines = tiny.encode(sentences, normalize=True) @ tiny.encode(
+        "the man sees a dog", normalize=True
+    )
     assert [int(hit["id"]) for hit in hits] == np.argsort(-cosines)[:3].tolist()
-    np.testing.assert_allclose([hit["cosine"] for hit in hits], np.sort(cosines)[::-1][:3], atol=1e-5)
+    np.testing.assert_allclose(
+        [hit["cosine"] for hit in hits], np.sort(cosines)[::-1][:3], atol=1e-5
+    )
     (hit,) = searching.post("/search", query="a dog", where="place = 7").json()["hits"]
     assert (hit["text"], hit["columns"]) == (sentences[7], {"place": 7})
     assert searching.post("/search", query="dog", hybrid=True).status_code == 200
@@ -214,7 +273,10 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
         {"query": " "},
         {"query": "a", "k": 0},
         {"query": "a", "where": "nowhere = 1"},
-        {"query": "a", "where": "place = 1" + "+1" * 2000},  # would overflow the stack of LanceDB's parser
+        {
+            "query": "a",
+            "where": "place = 1" + "+1" * 2000,
+        },  # would overflow the stack of LanceDB's parser
         {"query": "a", "where": "length(repeat(text, 3000000)) > 1"},  # would take all memory
         {"query": "a", "where": "(" * 900},
     ):
@@ -225,7 +287,10 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
         assert answer.json()["error"]["message"]
     assert searching.post("/search", query="a dog " * 1000).status_code == 200
     answer = searching.post("/search", query="a dog " * 1000, hybrid=True)
-    assert answer.json()["error"]["message"] == "a query of 6,000 characters; that of a hybrid search may have 2,048"
+    assert (
+        answer.json()["error"]["message"]
+        == "a query of 6,000 characters; that of a hybrid search may have 2,048"
+    )
     assert searching.client.get("/health").json()["index"]
 
 
@@ -263,7 +328,9 @@ def test_without_calibration_a_probability_is_refused(searching: Running) -> Non
         assert "has no calibration" in answer.json()["error"]["message"]
 
 
-def test_the_rows_of_a_search_are_limited_in_size(tiny: Encoder, tmp_path: Path, serve: Serve) -> None:
+def test_the_rows_of_a_search_are_limited_in_size(
+    tiny: Encoder, tmp_path: Path, serve: Serve
+) -> None:
     index = Index.create(tmp_path / "index", tiny)
     index.add(Document(f"{i}", "a dog", {"body": "x" * 300}) for i in range(5))
     hits = serve(index=index).post("/search", query="a dog", k=5).json()["hits"]
@@ -279,7 +346,9 @@ def test_the_rows_of_a_search_are_limited_in_size(tiny: Encoder, tmp_path: Path,
 
 
 @pytest.mark.parametrize("harm", ["removed", "cut", "emptied", "of another encoder"])
-@pytest.mark.parametrize("options", [{}, {"where": "place > 1"}, {"hybrid": True}], ids=["plain", "filter", "hybrid"])
+@pytest.mark.parametrize(
+    "options", [{}, {"where": "place > 1"}, {"hybrid": True}], ids=["plain", "filter", "hybrid"]
+)
 def test_an_index_that_is_damaged_under_the_server_is_503(
     searching: Running, tiny_model: Path, tmp_path: Path, harm: str, options: dict[str, Any]
 ) -> None:
@@ -289,7 +358,9 @@ def test_an_index_that_is_damaged_under_the_server_is_503(
         case "removed" | "of another encoder":
             shutil.rmtree(tmp_path / "index")
             if harm != "removed":
-                Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls")).add([Document("a", "b", {})])
+                Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls")).add(
+                    [Document("a", "b", {})]
+                )
         case _:
             for path in files:
                 os.truncate(path, path.stat().st_size // 2 if harm == "cut" else 0)
@@ -300,7 +371,9 @@ def test_an_index_that_is_damaged_under_the_server_is_503(
     assert searching.embed("a dog").status_code == 200
 
 
-def test_fields_may_be_null_left_out_or_unknown_as_openais_clients_send_them(server: Running) -> None:
+def test_fields_may_be_null_left_out_or_unknown_as_openais_clients_send_them(
+    server: Running,
+) -> None:
     expected = server.embed(["a dog"]).json()
     for fields in (
         {"encoding_format": None, "dimensions": None, "user": None},
@@ -308,11 +381,17 @@ def test_fields_may_be_null_left_out_or_unknown_as_openais_clients_send_them(ser
         {"model": None},
     ):
         assert server.post("/v1/embeddings", input="a dog", **fields).json() == expected
-    answer = server.post("/similarity", first=["a dog"], wheer="x = 1")  # which might change the answer
-    assert answer.json()["error"]["message"].startswith("wheer: Object contains unknown field `wheer`; the fields are")
+    answer = server.post(
+        "/similarity", first=["a dog"], wheer="x = 1"
+    )  # which might change the answer
+    assert answer.json()["error"]["message"].startswith(
+        "wheer: Object contains unknown field `wheer`; the fields are"
+    )
 
 
-@pytest.mark.parametrize("path", ["/", "/page.js", "/health", "/v1/models", "/v1/models/tiny", "/metrics", "/none"])
+@pytest.mark.parametrize(
+    "path", ["/", "/page.js", "/health", "/v1/models", "/v1/models/tiny", "/metrics", "/none"]
+)
 def test_head_is_answered_as_get_without_the_content(server: Running, path: str) -> None:
     head, get = server.client.head(path), server.client.get(path)
     assert (head.status_code, head.content) == (get.status_code, b"")
@@ -321,15 +400,22 @@ def test_head_is_answered_as_get_without_the_content(server: Running, path: str)
 
 def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serve: Serve) -> None:
     asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
-    asked["access-control-request-headers"] = "authorization,content-type,user-agent,x-stainless-os,x-any"
+    asked["access-control-request-headers"] = (
+        "authorization,content-type,user-agent,x-stainless-os,x-any"
+    )
     assert server.client.options("/v1/embeddings", headers=asked).status_code == 405
     open_server = serve(origins=["https://example.com"])
     answer = open_server.client.options("/v1/embeddings", headers=asked)
     assert answer.headers["access-control-allow-headers"] == asked["access-control-request-headers"]
     assert answer.headers["access-control-allow-origin"] == "https://example.com"
-    other = open_server.client.options("/v1/embeddings", headers=asked | {"origin": "https://example.org"})
+    other = open_server.client.options(
+        "/v1/embeddings", headers=asked | {"origin": "https://example.org"}
+    )
     assert "access-control-allow-origin" not in other.headers
     with_keys = serve(origins=["https://example.com"], keys=["key"])
     assert with_keys.client.options("/v1/embeddings", headers=asked).status_code == 200
     refused = with_keys.client.post("/v1/embeddings", headers={"origin": "https://example.com"})
-    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://example.com")
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (
+        401,
+        "https://example.com",
+    )

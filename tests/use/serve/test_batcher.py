@@ -31,7 +31,9 @@ class Recorder(Batcher):
             self._changed.notify_all()
 
 
-def asked(encoder: Encoder, requests: list[list[list[int]]], gone: int = 0) -> tuple[list[Any], list[list[int]]]:
+def asked(
+    encoder: Encoder, requests: list[list[list[int]]], gone: int = 0
+) -> tuple[list[Any], list[list[int]]]:
     """Asks for all requests at once, and cancels the first ones; gives the answers, and the requests of each batch."""
 
     async def run() -> tuple[list[Any], list[list[int]]]:
@@ -53,7 +55,9 @@ def asked(encoder: Encoder, requests: list[list[list[int]]], gone: int = 0) -> t
 def test_a_small_request_is_in_the_first_batch_beside_a_large_one(
     tiny: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 100, "cuda": 1})  # 100 tokens
+    monkeypatch.setattr(
+        "isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 100, "cuda": 1}
+    )  # 100 tokens
     _, batches = asked(tiny, [[[2, 6, 7, 3]] * 200, [[2, 6, 7, 3]] * 2])
     assert batches[0][:4] == [0, 1, 0, 1]
     assert {len(batch) for batch in batches[:-1]} == {25}
@@ -72,7 +76,9 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
         async def check(encoder: Encoder, texts: list[str]) -> None:
             ids = [tokens async for part in filled.tokenize(encoder, texts) for tokens in part]
             encoded = await filled.encode(encoder, ids)
-            np.testing.assert_allclose(encoded.vectors, encoder.encode(texts, normalize=True), atol=1e-6)
+            np.testing.assert_allclose(
+                encoded.vectors, encoder.encode(texts, normalize=True), atol=1e-6
+            )
             assert encoded.tokens == sum(map(len, encoder.tokenize(texts)))
 
         parts = [sentences[i::7] for i in range(7)]
@@ -103,7 +109,9 @@ def test_a_text_that_fails_its_batch_harms_no_other_request(
 def test_short_texts_are_first_and_long_ones_wait_for_a_bounded_time(
     tiny: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 30, "cuda": 1})  # 30 tokens
+    monkeypatch.setattr(
+        "isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 30, "cuda": 1}
+    )  # 30 tokens
 
     _, batches = asked(tiny, [*([[2] + [6] * 28 + [3]] for _ in range(20)), [[2, 6, 3]] * 2000])
     sizes = [len(batch) for batch in batches]

@@ -65,8 +65,18 @@ def test_a_key_is_needed_for_all_but_health_and_the_page(serve: Serve) -> None:
         assert server.client.get(path).status_code == 200
     for path in ("/v1/models", "/metrics", "/none"):
         assert server.client.get(path).status_code == 401
-    for wrong in ("", "Bearer", "Bearer third", "Bearer firstsecond", "Basic first", "first", "Bearer \xff"):
-        refused = server.client.post("/v1/embeddings", headers={"authorization": wrong.encode("latin-1")})
+    for wrong in (
+        "",
+        "Bearer",
+        "Bearer third",
+        "Bearer firstsecond",
+        "Basic first",
+        "first",
+        "Bearer \xff",
+    ):
+        refused = server.client.post(
+            "/v1/embeddings", headers={"authorization": wrong.encode("latin-1")}
+        )
         assert refused.status_code == 401
         assert refused.json()["error"]["code"] == "invalid_api_key"
     for key in ("first", "second"):
@@ -77,13 +87,24 @@ def test_a_key_is_needed_for_all_but_health_and_the_page(serve: Serve) -> None:
 def test_a_server_without_keys_answers_to_local_names_only(server: Running, serve: Serve) -> None:
     for host in ("localhost", "127.0.0.1:80", "[::1]:8000", "[::1]", "LOCALHOST:1"):
         assert server.client.get("/health", headers={"host": host}).status_code == 200
-    for host in ("example.com", "example.com:8000", "127.0.0.1.example.com", "127.example.com:80", ""):
+    for host in (
+        "example.com",
+        "example.com:8000",
+        "127.0.0.1.example.com",
+        "127.example.com:80",
+        "",
+    ):
         assert server.client.get("/health", headers={"host": host}).status_code == 400
     for options in ({"keys": ["a"]}, {"hosts": ()}, {"hosts": ["example.com"]}):
-        assert serve(**options).client.get("/health", headers={"host": "example.com"}).status_code == 200
+        assert (
+            serve(**options).client.get("/health", headers={"host": "example.com"}).status_code
+            == 200
+        )
 
 
-def test_a_full_queue_refuses_every_kind_of_request_with_429(serve: Serve, slow: threading.Event) -> None:
+def test_a_full_queue_refuses_every_kind_of_request_with_429(
+    serve: Serve, slow: threading.Event
+) -> None:
     server = serve(limits=Limits(requests=2))
     with ThreadPoolExecutor(2) as pool:
         accepted = [pool.submit(server.embed, "a dog") for _ in range(2)]
@@ -102,7 +123,9 @@ def test_a_full_queue_refuses_every_kind_of_request_with_429(serve: Serve, slow:
     until(lambda: server.embed("a dog").status_code == 200)
 
 
-def test_a_request_that_waits_too_long_is_refused_and_not_encoded(serve: Serve, slow: threading.Event) -> None:
+def test_a_request_that_waits_too_long_is_refused_and_not_encoded(
+    serve: Serve, slow: threading.Event
+) -> None:
     server = serve(limits=Limits(seconds=0.2))
     refused = server.embed(["a dog"] * 10)
     assert refused.status_code == 503
@@ -116,7 +139,9 @@ def test_a_request_whose_client_has_gone_is_dropped(serve: Serve, slow: threadin
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(WHOLE)
         until(lambda: in_progress(server) == 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # to reset the connection
+        connection.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )  # to reset the connection
     until(lambda: in_progress(server) == 0, 10)
     slow.set()
     assert server.embed("a dog").status_code == 200
@@ -126,7 +151,9 @@ def test_large_bodies_are_refused(serve: Serve) -> None:
     server = serve(limits=Limits(body_bytes=1000))
     status, error = answer(server, f"{HEAD}content-length: 1001\r\n\r\n".encode())
     assert (status, error["type"]) == (413, "invalid_request_error")
-    status, error = answer(server, f"{HEAD}transfer-encoding: chunked\r\n\r\n3e9\r\n{'a' * 1001}\r\n".encode())
+    status, error = answer(
+        server, f"{HEAD}transfer-encoding: chunked\r\n\r\n3e9\r\n{'a' * 1001}\r\n".encode()
+    )
     assert status == 413
     assert "larger than 1,000 bytes" in error["message"]
     assert server.embed("a dog").status_code == 200
@@ -136,7 +163,11 @@ def test_large_bodies_are_refused(serve: Serve) -> None:
     ("limits", "status", "message"),
     [
         (Limits(tokens=10), 400, "more than 10 tokens; send fewer texts in a request"),
-        (Limits(tokens_in_progress=10), 429, "in progress have 8 tokens, and may have 10; try again later"),
+        (
+            Limits(tokens_in_progress=10),
+            429,
+            "in progress have 8 tokens, and may have 10; try again later",
+        ),
     ],
 )
 def test_texts_are_tokenised_only_up_to_the_limits(
@@ -144,7 +175,9 @@ def test_texts_are_tokenised_only_up_to_the_limits(
 ) -> None:
     tokenised, tokenize = [], Encoder.tokenize
     monkeypatch.setattr(batcher, "PART_CHARACTERS", 5)
-    monkeypatch.setattr(Encoder, "tokenize", lambda self, part: tokenised.append(part) or tokenize(self, part))
+    monkeypatch.setattr(
+        Encoder, "tokenize", lambda self, part: tokenised.append(part) or tokenize(self, part)
+    )
     refused = serve(limits=limits).embed(["a dog"] * 30)
     assert refused.status_code == status
     assert message in refused.json()["error"]["message"]
@@ -154,10 +187,14 @@ def test_texts_are_tokenised_only_up_to_the_limits(
 def large(server: Running, size: int) -> httpx2.Response:
     """Asks with a body of so many bytes."""
     body = json.dumps({"model": "tiny", "input": "a dog"}).ljust(size)
-    return server.client.post("/v1/embeddings", content=body, headers={"content-type": "application/json"})
+    return server.client.post(
+        "/v1/embeddings", content=body, headers={"content-type": "application/json"}
+    )
 
 
-def test_large_bodies_have_a_limit_together_and_leave_room_for_small_ones(serve: Serve, slow: threading.Event) -> None:
+def test_large_bodies_have_a_limit_together_and_leave_room_for_small_ones(
+    serve: Serve, slow: threading.Event
+) -> None:
     server = serve(limits=Limits(bytes_in_progress=250_000))
     with ThreadPoolExecutor(21) as pool:
         several = [pool.submit(large, server, 125_000) for _ in range(20)]
@@ -170,7 +207,9 @@ def test_large_bodies_have_a_limit_together_and_leave_room_for_small_ones(serve:
     refused = [given.json()["error"]["message"] for given in answers if given.status_code == 429]
     assert sorted(given.status_code for given in answers) == [200] * 2 + [429] * 18
     for message in refused:
-        assert re.fullmatch(r"the requests in progress have [\d,]+ bytes, and may have 250,000; try.*", message)
+        assert re.fullmatch(
+            r"the requests in progress have [\d,]+ bytes, and may have 250,000; try.*", message
+        )
     until(lambda: large(server, 250_000).status_code == 200)
     assert large(server, 250_001).status_code == 429
 
@@ -192,13 +231,23 @@ def test_bytes_of_bodies_that_are_never_complete_are_given_back(serve: Serve, br
 def test_half_a_body_is_refused_after_a_while(serve: Serve) -> None:
     server = serve(limits=Limits(body_seconds=0.2))
     status, error = answer(server, f"{HEAD}content-length: 100\r\n\r\n{{".encode())
-    assert (status, error["message"]) == (408, "the body of the request was not complete after 0.2 s")
+    assert (status, error["message"]) == (
+        408,
+        "the body of the request was not complete after 0.2 s",
+    )
 
 
-@pytest.mark.parametrize("parts", [[b""], [b"POST /v1/emb"], [HEAD.encode()], [b"G", b"E", b"T", b" ", b"/", b" "]])
-def test_a_connection_with_half_a_header_is_cut_after_a_while(serve: Serve, parts: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    "parts", [[b""], [b"POST /v1/emb"], [HEAD.encode()], [b"G", b"E", b"T", b" ", b"/", b" "]]
+)
+def test_a_connection_with_half_a_header_is_cut_after_a_while(
+    serve: Serve, parts: list[bytes]
+) -> None:
     server = serve(limits=Limits(header_seconds=0.2, idle_seconds=0.2))
-    with socket.create_connection(("127.0.0.1", server.port), 2) as connection, suppress(ConnectionError):
+    with (
+        socket.create_connection(("127.0.0.1", server.port), 2) as connection,
+        suppress(ConnectionError),
+    ):
         for part in parts:
             connection.sendall(part)
             time.sleep(0.03)
@@ -209,7 +258,9 @@ def test_a_connection_with_half_a_header_is_cut_after_a_while(serve: Serve, part
 def untaken(server: Running) -> Iterator[socket.socket]:
     """A connection that asks for 1.8 MB, and whose buffers hold some kB of them."""
     (listener,) = server.server.servers[0].sockets
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # else the system takes a whole answer
+    listener.setsockopt(
+        socket.SOL_SOCKET, socket.SO_SNDBUF, 4096
+    )  # else the system takes a whole answer
     body = json.dumps({"first": ["a dog"] * 300}).encode()  # 1,200 tokens
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
@@ -240,13 +291,17 @@ def test_tokens_of_answers_that_nobody_takes_count_as_in_progress(serve: Serve) 
         time.sleep(0.5)  # the answer is stuck; a request that came first would have the tokens
         until(lambda: server.embed(["a dog"] * 100).status_code == 429)
         refused = server.embed(["a dog"] * 100)
-        assert refused.json()["error"]["message"].startswith("the requests in progress have 1,200 tokens, and may have")
+        assert refused.json()["error"]["message"].startswith(
+            "the requests in progress have 1,200 tokens, and may have"
+        )
         assert int(refused.headers["retry-after"]) >= 1
         assert server.embed("a dog").status_code == 200
     until(lambda: server.embed(["a dog"] * 100).status_code == 200)
 
 
-def test_a_request_in_progress_is_finished_when_the_server_stops(serve: Serve, slow: threading.Event) -> None:
+def test_a_request_in_progress_is_finished_when_the_server_stops(
+    serve: Serve, slow: threading.Event
+) -> None:
     server = serve()
     with ThreadPoolExecutor(1) as pool:
         accepted = pool.submit(server.embed, "a dog")
@@ -268,20 +323,30 @@ def test_the_log_has_no_text_and_no_made_up_path(
         failed = server.embed("secret")
         assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
         until(lambda: "/v1/embeddings 500 " in caplog.text)  # a request is logged after its answer
-    messages = [record.getMessage() for record in caplog.records if record.name == "isotune.use.serve"]
-    assert sorted(message.split()[1:4] for message in messages if message.startswith("127.0.0.1")) == [
+    messages = [
+        record.getMessage() for record in caplog.records if record.name == "isotune.use.serve"
+    ]
+    assert sorted(
+        message.split()[1:4] for message in messages if message.startswith("127.0.0.1")
+    ) == [
         ["GET", "other", "404"],
         ["POST", "/similarity", "400"],
         ["POST", "/v1/embeddings", "200"],
         ["POST", "/v1/embeddings", "500"],
     ]
     assert "KeyError in answering a request" in "".join(messages)
-    own = [line for line in "".join(messages).splitlines() if "File" not in line and "tests/" not in line]
+    own = [
+        line
+        for line in "".join(messages).splitlines()
+        if "File" not in line and "tests/" not in line
+    ]
     assert not [line for line in own if "secret" in line and "lambda" not in line]
 
 
 @pytest.mark.parametrize("ahead", [b"", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", WHOLE])
-def test_a_client_that_sends_no_more_has_its_answers(serve: Serve, slow: threading.Event, ahead: bytes) -> None:
+def test_a_client_that_sends_no_more_has_its_answers(
+    serve: Serve, slow: threading.Event, ahead: bytes
+) -> None:
     server = serve(limits=Limits(requests=2))
     with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         connection.sendall(ahead + WHOLE)
@@ -292,7 +357,9 @@ def test_a_client_that_sends_no_more_has_its_answers(serve: Serve, slow: threadi
     until(lambda: in_progress(server) == 0)
 
 
-def test_clients_that_send_no_more_and_may_be_gone_make_room(serve: Serve, slow: threading.Event) -> None:
+def test_clients_that_send_no_more_and_may_be_gone_make_room(
+    serve: Serve, slow: threading.Event
+) -> None:
     server = serve(limits=Limits(requests=2))
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
@@ -305,12 +372,20 @@ def test_clients_that_send_no_more_and_may_be_gone_make_room(serve: Serve, slow:
         assert asked.result().status_code == 200
 
 
-def test_the_oldest_idle_connections_make_room(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_idle_connections_make_room(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("isotune.use.serve.protocol._most_connections", lambda: 20)
     server = serve()
     with ExitStack() as stack:
-        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(15)]
-        half = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(100)]
+        idle = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+            for _ in range(15)
+        ]
+        half = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+            for _ in range(100)
+        ]
         for connection in half:
             with suppress(ConnectionError):
                 connection.sendall(b"POST /")
@@ -322,17 +397,31 @@ def test_the_oldest_idle_connections_make_room(serve: Serve, monkeypatch: pytest
 
 @pytest.mark.parametrize("size", [2**12, 2**16, 2**20])
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/similarity", "/none"])
-def test_nothing_of_a_refused_request_waits_for_the_garbage_collector(server: Running, path: str, size: int) -> None:
+def test_nothing_of_a_refused_request_waits_for_the_garbage_collector(
+    server: Running, path: str, size: int
+) -> None:
     server.client.post(path, content=b"{}")
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
-        for body in (b"x", b"[1,", b'{"first":[1],"input":1,"k":', b'{"model":"none","input":"a","k":', b'{"k":"'):
-            server.client.post(path, content=body.ljust(size), headers={"content-type": "application/json"})
+        for body in (
+            b"x",
+            b"[1,",
+            b'{"first":[1],"input":1,"k":',
+            b'{"model":"none","input":"a","k":',
+            b'{"k":"',
+        ):
+            server.client.post(
+                path, content=body.ljust(size), headers={"content-type": "application/json"}
+            )
             server.client.post(path, content=body.ljust(size))
         gc.collect()
-        held = [thing for thing in gc.garbage if sys.getsizeof(thing) > 2000 or isinstance(thing, BaseException)]
+        held = [
+            thing
+            for thing in gc.garbage
+            if sys.getsizeof(thing) > 2000 or isinstance(thing, BaseException)
+        ]
     finally:
         gc.set_debug(0)
         gc.enable()
@@ -353,11 +442,18 @@ def test_the_log_is_bounded_whatever_happens(monkeypatch: pytest.MonkeyPatch) ->
     assert len(re.findall(r"^[\d,]+ lines left out", written.getvalue(), re.MULTILINE)) > 10
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGINT], [signal.SIGINT] * 2], ids=str)
-def test_a_stop_answers_what_is_in_progress_and_ends_soon(signals: list[signal.Signals], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGTERM], [signal.SIGINT], [signal.SIGINT] * 2], ids=str
+)
+def test_a_stop_answers_what_is_in_progress_and_ends_soon(
+    signals: list[signal.Signals], tmp_path: Path
+) -> None:
     texts = json.dumps({"first": [" ".join(["xq" * 50] * 500)] * 40}).encode()
     with serving(["bert-tiny"], tmp_path / "log") as process, ExitStack() as stack:
-        connections = [stack.enter_context(socket.create_connection(("127.0.0.1", process.port), 30)) for _ in range(9)]
+        connections = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", process.port), 30))
+            for _ in range(9)
+        ]
         for number, connection in enumerate(connections):
             body = texts if number < 6 else texts[:-1]  # which never ends
             connection.sendall(f"{COMPARE}content-length: {len(texts)}\r\n\r\n".encode() + body)

@@ -10,20 +10,35 @@ from isotune.encoder.encoder import Encoder
 from tests.use.serve.conftest import Running, Serve
 
 
-def opened(browser: Browser, url: str, width: int = 1440, scheme: str = "light") -> tuple[Page, list[str]]:
+def opened(
+    browser: Browser, url: str, width: int = 1440, scheme: str = "light"
+) -> tuple[Page, list[str]]:
     """A page, and what goes wrong in it: errors, and requests to anything but the server."""
     wrong: list[str] = []
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            wrong.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(url) else wrong.append(request.url))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(url) else wrong.append(request.url),
+    )
     page.goto(url)
     return page, wrong
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
 def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
-    browser: Browser, searching: Running, tiny: Encoder, sentences: list[str], width: int, scheme: str
+    browser: Browser,
+    searching: Running,
+    tiny: Encoder,
+    sentences: list[str],
+    width: int,
+    scheme: str,
 ) -> None:
     page, wrong = opened(browser, searching.url, width, scheme)
     page.wait_for_selector("text=Encoders: tiny, cls.")
@@ -33,18 +48,29 @@ def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
     page.press("#second", "Enter")
     page.wait_for_selector(".bar")
     first, second = tiny.encode(["a dog", "the small cat"], normalize=True)
-    assert float(page.locator(".bar b").first.inner_text()) == pytest.approx(float(first @ second), abs=6e-4)
+    assert float(page.locator(".bar b").first.inner_text()) == pytest.approx(
+        float(first @ second), abs=6e-4
+    )
     assert page.locator(".bar").count() == 2  # an encoder each
 
     page.fill("#texts", "\n".join(sentences[:4] + sentences[:1]))  # two of the five are the same
     page.click("#list button")
     page.wait_for_selector(".heat td")
-    shown = np.array(page.locator(".map").first.locator("td").all_inner_texts(), float).reshape(5, 5)
+    shown = np.array(page.locator(".map").first.locator("td").all_inner_texts(), float).reshape(
+        5, 5
+    )
     vectors = tiny.encode(sentences[:4] + sentences[:1], normalize=True)
-    np.testing.assert_allclose(np.sort(shown, axis=None), np.sort(vectors @ vectors.T, axis=None), atol=6e-3)
+    np.testing.assert_allclose(
+        np.sort(shown, axis=None), np.sort(vectors @ vectors.T, axis=None), atol=6e-3
+    )
     page.locator("#threshold-0").fill("1")
-    groups = [item.split("\n") for item in page.locator(".map").first.locator("ol > li").all_inner_texts()]
-    assert sorted(map(len, groups)) in ([1, 1, 1, 2], [1, 1, 1, 1, 1])  # rounding may keep equal texts below 1
+    groups = [
+        item.split("\n") for item in page.locator(".map").first.locator("ol > li").all_inner_texts()
+    ]
+    assert sorted(map(len, groups)) in (
+        [1, 1, 1, 2],
+        [1, 1, 1, 1, 1],
+    )  # rounding may keep equal texts below 1
     page.locator("#threshold-0").fill("-0.2")
     assert page.locator(".map").first.locator("ol > li").count() == 1
 
@@ -97,7 +123,9 @@ def test_a_server_with_keys_is_used_with_a_key(browser: Browser, serve: Serve) -
 def test_the_page_has_no_address_that_a_proxy_at_a_path_would_miss(searching: Running) -> None:
     for path in ("/", "/page.js", "/page.css"):
         text = searching.client.get(path).text
-        addresses = re.findall(r"""(?:href=|src=|ask\(|fetch\(|url\(|import\s*\(?|from\s)\s*["'`](.*?)["'`]""", text)
+        addresses = re.findall(
+            r"""(?:href=|src=|ask\(|fetch\(|url\(|import\s*\(?|from\s)\s*["'`](.*?)["'`]""", text
+        )
         assert addresses or path == "/page.css"
         for address in addresses:
             assert searching.client.get(f"/{address}").status_code in (200, 405)

@@ -18,7 +18,13 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import torch
 import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from isotune.encoder.backbone import refuse_other_models
 from isotune.encoder.finished import ADAPTER, MODULES, hub_files, model_errors, model_folder
@@ -31,18 +37,37 @@ logger = logging.getLogger(__name__)
 
 # First parts of the names of task heads' weights, which pretrained checkpoints may have beside the encoder's.
 TASK_HEADS = (
-    *("classifier", "cls", "decoder", "discriminator_predictions", "generator_lm_head", "generator_predictions"),
+    *(
+        "classifier",
+        "cls",
+        "decoder",
+        "discriminator_predictions",
+        "generator_lm_head",
+        "generator_predictions",
+    ),
     *("head", "lm_head", "lm_predictions", "pooler", "pre_classifier", "predictions", "qa_outputs"),
     *("seq_relationship", "sequence_summary", "sop_classifier"),
     *("vocab_layer_norm", "vocab_projector", "vocab_transform"),
 )
 # The files that can hold a tokenizer's vocabulary.
-VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
+VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
+)
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 # The files of settings that are read. With the limits, in bytes, no file needs much memory; the largest published
 # settings (the weights of words) have 16 MB, and the largest vocabulary has 35 MB.
 SETTINGS = (
-    *("config.json", "config_sentence_transformers.json", "sentence_*_config.json", "tokenizer_config.json"),
+    *(
+        "config.json",
+        "config_sentence_transformers.json",
+        "sentence_*_config.json",
+        "tokenizer_config.json",
+    ),
     *("added_tokens.json", "modules.json", "special_tokens_map.json", "*.index.json"),
 )
 LARGEST_SETTINGS, LARGEST_VOCABULARY = 24_000_000, 2**26
@@ -64,7 +89,11 @@ def local_folder(model: str | Path) -> Path:
     name = str(model)
     with model_errors(name):
         files = hub_files(name)
-        return files if isinstance(files, Path) else Path(snapshot_download(name, allow_patterns=_wanted(files)))
+        return (
+            files
+            if isinstance(files, Path)
+            else Path(snapshot_download(name, allow_patterns=_wanted(files)))
+        )
 
 
 def _wanted(names: Iterable[str]) -> list[str]:
@@ -72,28 +101,48 @@ def _wanted(names: Iterable[str]) -> list[str]:
     listed = [Path(name) for name in names]
     safe = {file.parent for file in listed if file.match("model*.safetensors")}
     folders = {
-        file.parent for file in listed if file.name == "config.json" and not file.parent.name.endswith("_Pooling")
+        file.parent
+        for file in listed
+        if file.name == "config.json" and not file.parent.name.endswith("_Pooling")
     }
-    return [*HUB_FILES, *sorted((folder / "pytorch_model*.bin").as_posix() for folder in folders - safe)]
+    return [
+        *HUB_FILES,
+        *sorted((folder / "pytorch_model*.bin").as_posix() for folder in folders - safe),
+    ]
 
 
 def check_files(folder: Path) -> None:
     """Refuses files that never end, or need much memory, or are no JSON, before a library reads them."""
     for path in sorted(folder.iterdir()):
-        settings, weights = (any(path.match(pattern) for pattern in names) for names in (SETTINGS, WEIGHTS))
-        if not (settings or weights or path.name in (*VOCABULARIES, "merges.txt", "calibration.json", CHECKSUMS)):
+        settings, weights = (
+            any(path.match(pattern) for pattern in names) for names in (SETTINGS, WEIGHTS)
+        )
+        if not (
+            settings
+            or weights
+            or path.name in (*VOCABULARIES, "merges.txt", "calibration.json", CHECKSUMS)
+        ):
             continue
         if not path.is_file():
-            raise InputError(f"{path}: it is no file, but a folder, a pipe, a device or a link to nothing; replace it")
+            raise InputError(
+                f"{path}: it is no file, but a folder, a pipe, a device or a link to nothing; replace it"
+            )
         size = path.stat().st_size
         most = LARGEST_SETTINGS if settings else size if weights else LARGEST_VOCABULARY
         if path.suffix == ".bin" and is_zipfile(path):
-            with telling(BadZipFile, f"{path}: it is damaged", "; fetch it again"), ZipFile(path) as parts:
+            with (
+                telling(BadZipFile, f"{path}: it is damaged", "; fetch it again"),
+                ZipFile(path) as parts,
+            ):
                 size = sum(part.file_size for part in parts.infolist())  # torch compresses nothing
         if size > most:
-            raise InputError(f"{path}: it has {size:,} bytes, where {most:,} are the most; it can't be of a model")
+            raise InputError(
+                f"{path}: it has {size:,} bytes, where {most:,} are the most; it can't be of a model"
+            )
         if settings and type(read_json(path)) is not (list if path.name == MODULES else dict):
-            raise InputError(f"{path}: its JSON is of another kind than such files have; fetch it again")
+            raise InputError(
+                f"{path}: its JSON is of another kind than such files have; fetch it again"
+            )
 
 
 def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) -> PreTrainedModel:
@@ -108,7 +157,9 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
         missing = []
     prefix = model.base_model_prefix + "."
     unexpected = sorted(
-        key for key in info["unexpected_keys"] if key.removeprefix(prefix).partition(".")[0] not in TASK_HEADS
+        key
+        for key in info["unexpected_keys"]
+        if key.removeprefix(prefix).partition(".")[0] not in TASK_HEADS
     )
     mismatched = sorted(key for key, *_ in info["mismatched_keys"])
     for problem, keys in (
@@ -118,11 +169,19 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
     ):
         if keys:
             if keys[0].startswith("mlp.dense"):
-                raise InputError(f"model {folder}: output of SimCSE's code; its simcse_to_huggingface.py converts it")
+                raise InputError(
+                    f"model {folder}: output of SimCSE's code; its simcse_to_huggingface.py converts it"
+                )
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-            raise InputError(f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json has to fit them")
-    if not verified and not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
-        raise InputError(f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed")
+            raise InputError(
+                f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json has to fit them"
+            )
+    if not verified and not all(
+        torch.isfinite(parameter).all() for parameter in model.parameters()
+    ):
+        raise InputError(
+            f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed"
+        )
     model.config.output_hidden_states = False
     return model
 
@@ -156,20 +215,40 @@ def _config(kind: Any, folder: Path) -> Any:
             inside(folder, name)
     content = read_json(folder / "config.json")
     for key in ("attn_implementation", "_attn_implementation"):
-        if content.get(key) not in (None, "eager", "sdpa"):  # for another name, transformers may fetch code
-            raise InputError(f"config.json: {key} {content[key]!r} is not allowed; leave it out, or take eager or sdpa")
+        if content.get(key) not in (
+            None,
+            "eager",
+            "sdpa",
+        ):  # for another name, transformers may fetch code
+            raise InputError(
+                f"config.json: {key} {content[key]!r} is not allowed; leave it out, or take eager or sdpa"
+            )
     if code := content.get("auto_map"):
-        logger.warning("model %s: its own code (%s) is not run; it is read as %s", folder, code, content["model_type"])
+        logger.warning(
+            "model %s: its own code (%s) is not run; it is read as %s",
+            folder,
+            code,
+            content["model_type"],
+        )
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"):
-        if not 1 <= getattr(config, key) <= (MOST_LAYERS if key == "num_hidden_layers" else math.inf):
+        if (
+            not 1
+            <= getattr(config, key)
+            <= (MOST_LAYERS if key == "num_hidden_layers" else math.inf)
+        ):
             raise InputError(f"config.json: {key} {getattr(config, key)} is impossible")
     config.return_dict, config.chunk_size_feed_forward = True, 0  # how results come, and not which
     held = sum(path.stat().st_size for name in WEIGHTS for path in folder.glob(name))
     with torch.device("meta"):
-        described = sum(weight.numel() for weight in kind.from_config(config, trust_remote_code=False).parameters())
+        described = sum(
+            weight.numel()
+            for weight in kind.from_config(config, trust_remote_code=False).parameters()
+        )
     if described > held > 0:
-        raise InputError(f"config.json describes {described:,} weights, and the weight files have {held:,} bytes")
+        raise InputError(
+            f"config.json describes {described:,} weights, and the weight files have {held:,} bytes"
+        )
     return config
 
 
@@ -194,7 +273,9 @@ def load_errors(folder: Path) -> Iterator[None]:
             refusal = str(error.__context__ or error).partition(" Please use")[0]
             text = f"torch's restricted reader refuses pytorch_model.bin: {refusal}"
         advice = "; give the folder of a Hugging Face model" if isinstance(error, OSError) else ""
-        raise InputError(f"model {folder}: it can't be loaded: {' '.join(text.split())[:300]}{advice}") from error
+        raise InputError(
+            f"model {folder}: it can't be loaded: {' '.join(text.split())[:300]}{advice}"
+        ) from error
 
 
 def take_pooler(model: PreTrainedModel) -> Dense:
@@ -216,11 +297,17 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Loads the folder's tokenizer."""
     if not any((folder / name).exists() for name in VOCABULARIES):
         # transformers would make a tokenizer without a vocabulary.
-        raise InputError(f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there")
-    with telling(Exception, f"model {folder}: its tokenizer can't be loaded"):  # a damaged one raises almost any class
+        raise InputError(
+            f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there"
+        )
+    with telling(
+        Exception, f"model {folder}: its tokenizer can't be loaded"
+    ):  # a damaged one raises almost any class
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        raise InputError(f"model {folder}: its tokenizer is a {type(tokenizer).__name__}, which is not supported")
+        raise InputError(
+            f"model {folder}: its tokenizer is a {type(tokenizer).__name__}, which is not supported"
+        )
     return tokenizer
 
 
@@ -228,7 +315,10 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 def quiet() -> Iterator[None]:
     """Keeps transformers from showing progress and from reporting new weights, which are checked here instead."""
     with PROCESS:
-        verbosity, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+        verbosity, bars = (
+            transformers.logging.get_verbosity(),
+            transformers.logging.is_progress_bar_enabled(),
+        )
         no_hub_bars = are_progress_bars_disabled()
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()

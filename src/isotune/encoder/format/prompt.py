@@ -53,15 +53,21 @@ class Prompts:
     def _prepare(self, prompt: str, max_length: int) -> Prepared:
         """Prepares a prompt for texts of up to `max_length` tokens."""
         if not is_unicode(prompt):
-            raise InputError(f"prompt {prompt[:50]!r} has half a surrogate pair, which is no character; leave it out")
+            raise InputError(
+                f"prompt {prompt[:50]!r} has half a surrogate pair, which is no character; leave it out"
+            )
         if len(prompt) > LONGEST_PROMPT:
-            raise InputError(f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} or fewer")
+            raise InputError(
+                f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} or fewer"
+            )
         before, after = split_prompt(prompt, self.lowercase)
         before = fill_mask(before, self.tokenizer)
         tokenizer = with_suffix(self.tokenizer, after) if after else self.tokenizer
         encode: Callable[[Sequence[Any]], Sequence[Any]]
         if tokenizer.is_fast:
-            tokens = len(_copy(self.tokenizer, self.lowercase).encode(before, add_special_tokens=False).ids)
+            tokens = len(
+                _copy(self.tokenizer, self.lowercase).encode(before, add_special_tokens=False).ids
+            )
             backend = _copy(tokenizer, self.lowercase)
             backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
             encode = backend.encode_batch_fast
@@ -89,8 +95,12 @@ def _copy(tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> Tokenizer:
     return copied
 
 
-def _encode_slowly(tokenizer: PreTrainedTokenizerBase, max_length: int, texts: Sequence[Any]) -> list[SimpleNamespace]:
-    encoded = tokenizer(list(texts), truncation=True, max_length=max_length, return_token_type_ids=True)
+def _encode_slowly(
+    tokenizer: PreTrainedTokenizerBase, max_length: int, texts: Sequence[Any]
+) -> list[SimpleNamespace]:
+    encoded = tokenizer(
+        list(texts), truncation=True, max_length=max_length, return_token_type_ids=True
+    )
     columns = encoded["input_ids"], encoded["token_type_ids"]
     return [SimpleNamespace(ids=ids, type_ids=types) for ids, types in zip(*columns, strict=True)]
 
@@ -102,7 +112,9 @@ def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
     if SENTENCE in after:
         raise InputError(f"prompt {prompt!r}: it has {SENTENCE} twice; write it once")
     if after and MASK in before:  # a tokenizer's rules see only the text between two special tokens
-        raise InputError(f"prompt {prompt!r}: put {MASK} after {SENTENCE}, or leave out the text after {SENTENCE}")
+        raise InputError(
+            f"prompt {prompt!r}: put {MASK} after {SENTENCE}, or leave out the text after {SENTENCE}"
+        )
     return before, after
 
 
@@ -111,20 +123,26 @@ def fill_mask(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
     if MASK not in text:
         return text
     if tokenizer.mask_token is None:
-        raise InputError(f"prompt {text!r}: this model's tokenizer has no mask token; leave {MASK} out")
+        raise InputError(
+            f"prompt {text!r}: this model's tokenizer has no mask token; leave {MASK} out"
+        )
     return text.replace(MASK, tokenizer.mask_token)
 
 
 def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTokenizerBase:
     """Copies a tokenizer; the copy adds a suffix to every sentence, which truncation never cuts."""
     if not tokenizer.is_fast:
-        raise InputError(f"prompt: {type(tokenizer).__name__} can't put text after a sentence; leave that part out")
+        raise InputError(
+            f"prompt: {type(tokenizer).__name__} can't put text after a sentence; leave that part out"
+        )
     copied = copy.deepcopy(tokenizer)
     backend: Tokenizer = copied.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()  # some published tokenizers pad every text to one length
     single, pair = (_pieces(backend.encode(*texts)) for texts in (("a",), ("a", "b")))
-    special = {token: [backend.token_to_id(token)] for piece in single + pair for token in _special(piece)}
+    special = {
+        token: [backend.token_to_id(token)] for piece in single + pair for token in _special(piece)
+    }
     added = backend.encode(fill_mask(suffix, tokenizer), add_special_tokens=False)
     sentence = next(i for i, piece in enumerate(single) if "Sequence" in piece)
     single.insert(sentence + 1, {"SpecialToken": {"id": suffix, "type_id": 0}})
@@ -134,7 +152,10 @@ def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTo
         "single": single,
         "pair": pair,
         "special_tokens": {
-            **{token: {"id": token, "ids": ids, "tokens": [token]} for token, ids in special.items()},
+            **{
+                token: {"id": token, "ids": ids, "tokens": [token]}
+                for token, ids in special.items()
+            },
             suffix: {"id": suffix, "ids": added.ids, "tokens": added.tokens},
         },
     }
@@ -154,9 +175,16 @@ def take_suffix(tokenizer: PreTrainedTokenizerBase) -> str:
     if processor.get("type") != "TemplateProcessing":
         return ""
     # The suffix is the only piece that is no token of the vocabulary.
-    suffixes = [text for piece in processor["single"] for text in _special(piece) if backend.token_to_id(text) is None]
+    suffixes = [
+        text
+        for piece in processor["single"]
+        for text in _special(piece)
+        if backend.token_to_id(text) is None
+    ]
     rules = (state["normalizer"] or {}).get("normalizers") or [None]
-    if len(suffixes) != 1 or rules[0] != json.loads(_FULL_STOP.__getstate__()):  # another library's template
+    if len(suffixes) != 1 or rules[0] != json.loads(
+        _FULL_STOP.__getstate__()
+    ):  # another library's template
         return ""
     (suffix,) = suffixes
     processor["single"] = [piece for piece in processor["single"] if _special(piece) != [suffix]]
@@ -172,13 +200,20 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     with rust_writes():
         tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
-    names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | names, indent=2) + "\n", "utf-8")
+    names = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": tokenizer.model_input_names,
+    }
+    path.write_text(
+        json.dumps(json.loads(path.read_text("utf-8")) | names, indent=2) + "\n", "utf-8"
+    )
 
 
 def _pieces(encoding: Encoding) -> list[dict[str, Any]]:
     pieces: list[dict[str, Any]] = []
-    for token, kind, sequence in zip(encoding.tokens, encoding.type_ids, encoding.sequence_ids, strict=True):
+    for token, kind, sequence in zip(
+        encoding.tokens, encoding.type_ids, encoding.sequence_ids, strict=True
+    ):
         if sequence is None:
             pieces.append({"SpecialToken": {"id": token, "type_id": kind}})
         elif (piece := {"Sequence": {"id": "AB"[sequence], "type_id": kind}}) not in pieces:

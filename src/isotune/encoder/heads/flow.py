@@ -42,7 +42,9 @@ class ActNorm(nn.Module):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(dimension))
         self.log_scale = nn.Parameter(torch.zeros(dimension))
-        self.register_buffer("initialised", torch.tensor(initialised))  # a buffer, so that checkpoints keep it
+        self.register_buffer(
+            "initialised", torch.tensor(initialised)
+        )  # a buffer, so that checkpoints keep it
         self._ready = initialised
 
     def forward(self, x: Tensor) -> Tensor:
@@ -117,7 +119,9 @@ class AdditiveCoupling(nn.Module):
         nn.init.zeros_(last.weight)
         # The last layer's output is 0 at the start, so it has no variance that could be brought to 1.
         norm = ActNorm(dimension - self.kept, initialised=True)
-        self.shift = nn.Sequential(first, ActNorm(width), nn.ReLU(), second, ActNorm(width), nn.ReLU(), last, norm)
+        self.shift = nn.Sequential(
+            first, ActNorm(width), nn.ReLU(), second, ActNorm(width), nn.ReLU(), last, norm
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
@@ -137,7 +141,9 @@ class Step(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         x = self.norm(x)
-        x = x.flip(-1) if self.mixing is None else self.mixing(x)  # the next coupling changes the other half
+        x = (
+            x.flip(-1) if self.mixing is None else self.mixing(x)
+        )  # the next coupling changes the other half
         return self.coupling(x)
 
     def log_determinant(self) -> Tensor:
@@ -155,16 +161,29 @@ class NormalizingFlow(Head):
     type_name = "isotune.encoder.st_modules.Flow"
 
     def __init__(
-        self, dimension: int, mixing: Mixing = "reversal", levels: int = 3, depth: int = 3, width: int = 32
+        self,
+        dimension: int,
+        mixing: Mixing = "reversal",
+        levels: int = 3,
+        depth: int = 3,
+        width: int = 32,
     ) -> None:
         """Makes a new flow of `levels` levels of `depth` steps; the couplings' hidden layers have `width` features."""
         super().__init__()
-        self.settings = {"dimension": dimension, "mixing": mixing, "levels": levels, "depth": depth, "width": width}
+        self.settings = {
+            "dimension": dimension,
+            "mixing": mixing,
+            "levels": levels,
+            "depth": depth,
+            "width": width,
+        }
         self.dimensions = dimension, dimension
         # The number of features that each step works on.
         self.sizes = [dimension >> level for level in range(levels) for _ in range(depth)]
         if self.sizes[-1] < 2:
-            raise InputError(f"flow of {levels} levels needs vectors of {2**levels} or more features, not {dimension}")
+            raise InputError(
+                f"flow of {levels} levels needs vectors of {2**levels} or more features, not {dimension}"
+            )
         self.steps = nn.ModuleList(Step(size, mixing, width) for size in self.sizes)
 
     def config(self) -> dict[str, Any]:
@@ -174,12 +193,18 @@ class NormalizingFlow(Head):
     def forward(self, x: Tensor) -> Tensor:
         """Maps x [N, d] to z [N, d]."""
         finished = []
-        with torch.autocast(x.device.type, enabled=False):  # rounded to bfloat16, z could not be inverted
+        with torch.autocast(
+            x.device.type, enabled=False
+        ):  # rounded to bfloat16, z could not be inverted
             for size, step in zip(self.sizes, self.steps, strict=True):
-                finished.append(x[:, size:])  # [N, 0], except at the first step of a level after the first
+                finished.append(
+                    x[:, size:]
+                )  # [N, 0], except at the first step of a level after the first
                 x = step(x[:, :size])
         return torch.cat([*finished, x], dim=1)
 
     def log_determinant(self) -> Tensor:
         """The log of |det dz/dx|, a scalar, which is the same for all x."""
-        return torch.stack([step.log_determinant() for step in self.steps if isinstance(step, Step)]).sum()
+        return torch.stack(
+            [step.log_determinant() for step in self.steps if isinstance(step, Step)]
+        ).sum()

@@ -39,7 +39,9 @@ class Heads(nn.Sequential):
         for head in heads:
             takes, _ = head.dimensions or (self.dimension, self.dimension)
             if takes != self.dimension:
-                raise InputError(f"a {type(head).__name__} head takes {takes} features and gets {self.dimension}")
+                raise InputError(
+                    f"a {type(head).__name__} head takes {takes} features and gets {self.dimension}"
+                )
             self.append(head)
 
     def __iter__(self) -> Iterator[Head]:
@@ -66,15 +68,23 @@ class Heads(nn.Sequential):
 class Dense(Head):
     """A linear layer and an activation: [N, in_features] -> [N, out_features]."""
 
-    type_name = "sentence_transformers.models.Dense"  # known to every release of sentence-transformers
+    type_name = (
+        "sentence_transformers.models.Dense"  # known to every release of sentence-transformers
+    )
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh") -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh"
+    ) -> None:
         """Makes a layer with new weights; `activation` names a class of torch.nn."""
         super().__init__()
         if activation not in nn.modules.activation.__all__ and activation != "Identity":
-            raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
+            raise InputError(
+                f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded"
+            )
         if min(in_features, out_features) < 1:
-            raise InputError(f"a Dense head with {in_features} features in and {out_features} out: give 1 or more")
+            raise InputError(
+                f"a Dense head with {in_features} features in and {out_features} out: give 1 or more"
+            )
         self.dimensions = in_features, out_features
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation: nn.Module = getattr(nn, activation)()
@@ -92,12 +102,19 @@ class Dense(Head):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Makes a layer of the configured sizes, with new weights."""
-        if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
+        if (
+            config.get("use_residual")
+            or config.get("module_input_name", "sentence_embedding") != "sentence_embedding"
+        ):
             raise InputError("a Dense head with a residual or on tokens is not supported")
         name = config["activation_function"]
         path, _, activation = ("torch.nn.Identity" if name is None else name).rpartition(".")
-        activation = activation if path.startswith("torch.nn") else f"{path}.{activation}"  # which is refused
-        return cls(config["in_features"], config["out_features"], config.get("bias", True), activation)
+        activation = (
+            activation if path.startswith("torch.nn") else f"{path}.{activation}"
+        )  # which is refused
+        return cls(
+            config["in_features"], config["out_features"], config.get("bias", True), activation
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, in_features] -> [N, out_features]."""
@@ -107,7 +124,9 @@ class Dense(Head):
 class Normalize(Head):
     """Scales every vector to length 1."""
 
-    type_name = "sentence_transformers.models.Normalize"  # known to every release of sentence-transformers
+    type_name = (
+        "sentence_transformers.models.Normalize"  # known to every release of sentence-transformers
+    )
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -23,8 +23,16 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str)
     """
     secret, lock = f"/{token_urlsafe(16)}/", Lock()
     meanings = (line.split(maxsplit=1) for line in SCALE.splitlines())
-    buttons = "\n".join(f'<button value="{score}"><kbd>{score}</kbd>{meaning}</button>' for score, meaning in meanings)
-    page = (files("isotune.evaluation.labelling") / "page.html").read_text("utf-8").replace("SCALE", buttons).encode()
+    buttons = "\n".join(
+        f'<button value="{score}"><kbd>{score}</kbd>{meaning}</button>'
+        for score, meaning in meanings
+    )
+    page = (
+        (files("isotune.evaluation.labelling") / "page.html")
+        .read_text("utf-8")
+        .replace("SCALE", buttons)
+        .encode()
+    )
     failed: list[Exception] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -17,7 +17,9 @@ from isotune.evaluation.probes import Integers
 from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
 
 SENTENCES = 5_000  # a random sample of longer text
-NEIGHBOURS = 10  # of each sentence: so many of its nearest sentences are candidates, and as many others
+NEIGHBOURS = (
+    10  # of each sentence: so many of its nearest sentences are candidates, and as many others
+)
 
 
 def choose_pairs(
@@ -30,9 +32,13 @@ def choose_pairs(
         texts = [texts[i] for i in np.sort(random.choice(len(texts), SENTENCES, replace=False))]
     if len(texts) < 2:
         return []
-    vectors = [unit_length(sentence_vectors(each.encode, texts, "the text")) for each in encoders]  # of each: [N, d]
+    vectors = [
+        unit_length(sentence_vectors(each.encode, texts, "the text")) for each in encoders
+    ]  # of each: [N, d]
     pairs = _candidates(vectors[0], random)  # [C, 2]
-    cosines = np.stack([np.einsum("cd,cd->c", of[pairs[:, 0]], of[pairs[:, 1]]) for of in vectors])  # [E, C]
+    cosines = np.stack(
+        [np.einsum("cd,cd->c", of[pairs[:, 0]], of[pairs[:, 1]]) for of in vectors]
+    )  # [E, C]
     return [(texts[pairs[i, 0]], texts[pairs[i, 1]]) for i in choose(cosines, pairs, count, random)]
 
 
@@ -49,7 +55,9 @@ def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Gener
     scaled = (scaled / scaled.max(1, keepdims=True).clip(1e-12)).mean(0)  # [C]
     disagreement = rankdata(cosines, axis=1).std(0)  # [C], of the candidates' ranks
     intervals: list[list[int]] = [[] for _ in range(count)]
-    for i in np.lexsort((random.random(len(pairs)), disagreement)):  # the best of each interval comes last
+    for i in np.lexsort(
+        (random.random(len(pairs)), disagreement)
+    ):  # the best of each interval comes last
         intervals[min(int(scaled[i] * count), count - 1)].append(int(i))
     chosen: list[int] = []
     taken: set[int] = set()
@@ -70,7 +78,9 @@ def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder
     """The encoder ahead of all others by a 99 % interval, because a session asks several times; None if none is."""
     first, second, gold = map(list, zip(*labels, strict=True))
     pairs = ScoredPairs("labels", "", first, second, np.array(gold), ["labels"] * len(labels))
-    scores = np.stack([resampled_correlations(pairs, cosine_similarities(each, pairs)) for each in encoders])  # [E, B]
+    scores = np.stack(
+        [resampled_correlations(pairs, cosine_similarities(each, pairs)) for each in encoders]
+    )  # [E, B]
     best = int(scores.mean(1).argmax())
     leads = scores[best] - np.delete(scores, best, 0)  # [E - 1, B]
     return best if (np.quantile(leads, 0.005, axis=1) > 0).all() else None
@@ -81,7 +91,9 @@ def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:
     first = np.arange(len(vectors))[:, None]  # [N, 1]
     count = min(NEIGHBOURS, len(vectors) - 1)
     _, near = nearest(vectors, vectors, count + 1)  # a sentence is the nearest to itself
-    others = (first + random.integers(1, len(vectors), (len(vectors), count))) % len(vectors)  # [N, count]
+    others = (first + random.integers(1, len(vectors), (len(vectors), count))) % len(
+        vectors
+    )  # [N, count]
     second = np.concatenate([near, others], 1)
     pairs = np.stack([np.broadcast_to(first, second.shape), second], -1).reshape(-1, 2)
     return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], 1), axis=0)

@@ -21,7 +21,10 @@ SCALE = """\
 0  nothing in common"""
 """The scale of the STS tasks (Agirre et al. 2012, section 4)."""
 KEYS = "0 to 5, s to skip, u to undo, q to stop; then Enter: "
-FEWEST, ASK_EVERY = 20, 10  # scores before the first question whether they are enough, and between two
+FEWEST, ASK_EVERY = (
+    20,
+    10,
+)  # scores before the first question whether they are enough, and between two
 Enough = Callable[[Sequence[ScoredPair]], str]
 """Says why the scores are enough; empty if they are not."""
 
@@ -35,7 +38,9 @@ def read_labels(path: Path) -> list[ScoredPair]:
         columns = tuple(column.strip() for column in file.readline().split("\t"))
     if columns != ScoredPair._fields:
         needed = ", ".join(ScoredPair._fields)
-        raise InputError(f"{path}: its columns are {', '.join(columns)}, and {needed} are needed; name a new file")
+        raise InputError(
+            f"{path}: its columns are {', '.join(columns)}, and {needed} are needed; name a new file"
+        )
     return labels
 
 
@@ -46,18 +51,28 @@ class Session:
     scores from the twentieth on, says why no more are needed. Skipped pairs come again in the next session.
     """
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], path: Path, enough: Enough = lambda _: "") -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[str, str]], path: Path, enough: Enough = lambda _: ""
+    ) -> None:
         self.path, self.labels = path, read_labels(path)
         known = {label[:2] for label in self.labels}
         self.open_pairs = [pair for pair in pairs if pair not in known]
         self.place = 0  # of the pair that is asked for
-        self.end = "" if self.open_pairs else f"{counted(len(pairs), 'pair')} scored, none left; --pairs chooses more"
+        self.end = (
+            ""
+            if self.open_pairs
+            else f"{counted(len(pairs), 'pair')} scored, none left; --pairs chooses more"
+        )
         self._most, self._enough = len(self.labels) + len(self.open_pairs), enough
 
     @property
     def pair(self) -> tuple[str, str] | None:
         """The pair to score; None after the end."""
-        return self.open_pairs[self.place] if self.place < len(self.open_pairs) and not self.end else None
+        return (
+            self.open_pairs[self.place]
+            if self.place < len(self.open_pairs) and not self.end
+            else None
+        )
 
     @property
     def progress(self) -> str:
@@ -92,9 +107,17 @@ class Session:
             self.labels = [*saved, ScoredPair(*self.open_pairs[self.place], score)]
             self.place += 1
         if read_labels(self.path) != saved:
-            raise InputError(f"{self.path}: another session writes into it; name another file, or end that session")
+            raise InputError(
+                f"{self.path}: another session writes into it; name another file, or end that session"
+            )
         if self.labels:
-            lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in self.labels)]
+            lines = [
+                HEADER,
+                *(
+                    f"{label.sentence1}\t{label.sentence2}\t{label.score:g}"
+                    for label in self.labels
+                ),
+            ]
             write_text(self.path, "\n".join(lines) + "\n")
         else:  # a file without rows is none of scored pairs
             self.path.unlink(missing_ok=True)
@@ -103,7 +126,9 @@ class Session:
         return ""
 
 
-def score_in_terminal(session: Session, ask: Callable[[str], str], say: Callable[[str], None]) -> None:
+def score_in_terminal(
+    session: Session, ask: Callable[[str], str], say: Callable[[str], None]
+) -> None:
     """Asks for the score of each pair until the session, the input or Ctrl-C ends it."""
     say(session.end or SCALE)
     while pair := session.pair:

@@ -58,7 +58,9 @@ def masked_attention(
     near = near_tokens(len(query), window, query.device)
     seen = seen if near is None else seen & near
     if bias is not None:
-        seen = bias.to(query.dtype)[:, packed.positions[:, None], packed.positions].masked_fill(~seen, -torch.inf)
+        seen = bias.to(query.dtype)[:, packed.positions[:, None], packed.positions].masked_fill(
+            ~seen, -torch.inf
+        )
     q, k, v = (x.transpose(0, 1)[None] for x in (query, key, value))  # [1, heads, T, features]
     return scaled_dot_product_attention(q, k, v, seen, scale=scaling)[0].transpose(0, 1)
 
@@ -93,11 +95,17 @@ class PlainAttention(torch.autograd.Function):
         small = small and sum(sizes) * features < SMALL * len(sizes)
         ctx.product = product = _small_product if small else torch.bmm
         dtype = torch.promote_types(query.dtype, torch.float32) if small else query.dtype
-        factors = _dropout_factors(packed, heads, dropout, dtype) if dropout else [None] * len(sizes)
+        factors = (
+            _dropout_factors(packed, heads, dropout, dtype) if dropout else [None] * len(sizes)
+        )
         saved, output = [], torch.empty_like(query)
         groups = zip(_groups(packed, query, key, value, output), factors, strict=True)
         for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
-            q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
+            q, k, v = (
+                _by_head(q_rows, dtype).mul_(scaling),
+                _by_head(k_rows, dtype),
+                _by_head(v_rows, dtype),
+            )
             scores = product(q, k.mT)  # [sentences * heads, length, length]
             if bias is not None:
                 scores.unflatten(0, (-1, heads)).add_(bias[:, :length, :length])
@@ -118,7 +126,9 @@ class PlainAttention(torch.autograd.Function):
         """Computes the gradients of query, key and value from that of the output, [T, heads, features] each."""
         gradients, product = [torch.empty_like(gradient) for _ in range(3)], ctx.product
         grad_bias = None if ctx.bias is None else torch.zeros_like(ctx.bias)
-        for number, (length, (g_rows, *rows)) in enumerate(_groups(ctx.packed, gradient, *gradients)):
+        for number, (length, (g_rows, *rows)) in enumerate(
+            _groups(ctx.packed, gradient, *gradients)
+        ):
             q, k, v, weights, factor = ctx.saved_tensors[5 * number : 5 * number + 5]
             g = _by_head(g_rows, q.dtype)
             kept, grad_weights = weights, product(g, v.mT)
@@ -126,7 +136,9 @@ class PlainAttention(torch.autograd.Function):
                 kept, grad_weights = (weights * factor).to(weights.dtype), grad_weights.mul_(factor)
             grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
             if grad_bias is not None:
-                grad_bias[:, :length, :length] += grad_scores.unflatten(0, (-1, len(grad_bias))).sum(0)
+                grad_bias[:, :length, :length] += grad_scores.unflatten(
+                    0, (-1, len(grad_bias))
+                ).sum(0)
             grad_q, grad_k = product(grad_scores, k).mul_(ctx.scaling), product(grad_scores.mT, q)
             for place, grad in zip(rows, (grad_q, grad_k, product(kept.mT, g)), strict=True):
                 _put(place, grad)
@@ -141,7 +153,9 @@ def _small_product(a: Tensor, b: Tensor) -> Tensor:
 
 def _by_head(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Copies [sentences, length, heads, features] to [sentences * heads, length, features]."""
-    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(0, 1)
+    return (
+        x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(0, 1)
+    )
 
 
 def _put(rows: Tensor, x: Tensor) -> None:

@@ -85,7 +85,9 @@ def dropout_factors(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """
     dropped = min(round(rate * STEPS), STEPS - 1)
     exact = torch.promote_types(dtype, torch.float32)
-    return (bits.view(torch.int16) >= dropped - STEPS // 2).to(exact).mul_(STEPS / (STEPS - dropped))
+    return (
+        (bits.view(torch.int16) >= dropped - STEPS // 2).to(exact).mul_(STEPS / (STEPS - dropped))
+    )
 
 
 class FastDropout(nn.Dropout):

@@ -26,14 +26,18 @@ _before: list[str] = []
 def fast_float32() -> Iterator[None]:
     """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time."""
     put = partial(setattr, _setting, "fp32_precision")
-    with sharing(_before, lambda: _setting.fp32_precision, lambda: put("bf16") if pays() else None, put):
+    with sharing(
+        _before, lambda: _setting.fp32_precision, lambda: put("bf16") if pays() else None, put
+    ):
         yield
 
 
 @cache
 def pays() -> bool:
     """Whether oneDNN is to compute float32 products on this machine."""
-    maker = CPUS.read_text() if CPUS.exists() else platform.processor()  # Windows has no such file, but names the maker
+    maker = (
+        CPUS.read_text() if CPUS.exists() else platform.processor()
+    )  # Windows has no such file, but names the maker
     amx = torch.cpu.get_capabilities().get("amx_bf16")
     return "AuthenticAMD" in maker and torch.backends.mkldnn.is_available() and not amx
 

@@ -32,11 +32,19 @@ WAITING_VARIABLES = (SPINS_VARIABLE, "OMP_WAIT_POLICY")
 
 # glibc's options by their numbers in malloc.h, with their values in bytes.
 MALLOC_OPTIONS = {
-    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: return the free end of the heap only if it is larger than this, the maximum
-    -2: 2**27,  # M_TOP_PAD: keep this much at the end; more than a thread's heap (64 MiB), so none is returned
-    -3: 2**28,  # M_MMAP_THRESHOLD: only larger blocks get memory of their own, which is returned when they are freed
+    -1: 2**31
+    - 1,  # M_TRIM_THRESHOLD: return the free end of the heap only if it is larger than this, the maximum
+    -2: 2
+    ** 27,  # M_TOP_PAD: keep this much at the end; more than a thread's heap (64 MiB), so none is returned
+    -3: 2
+    ** 28,  # M_MMAP_THRESHOLD: only larger blocks get memory of their own, which is returned when they are freed
 }
-MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+MALLOC_VARIABLES = (
+    "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "GLIBC_TUNABLES",
+)
 
 
 def tune_process() -> None:
@@ -70,7 +78,9 @@ def free_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     with suppress(OSError, ValueError):  # no control group, or one without a limit, "max"
         limit, held = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
         *_, cached = (group / "memory.stat").read_text().partition("inactive_file ")
-        free = min(free, limit - held + int(cached.split()[0]))  # files that are let go when memory is asked for
+        free = min(
+            free, limit - held + int(cached.split()[0])
+        )  # files that are let go when memory is asked for
     return free
 
 
@@ -80,7 +90,9 @@ def peak_memory() -> int:
         import resource
     except ImportError:
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 @cache

@@ -24,16 +24,22 @@ def prepacked(model: nn.Module) -> Iterator[None]:
     """Has a model's linear layers on a CPU compute with packed weights, without gradient, for a `with` block."""
     changed = []
     for linear, (module, activation) in _linears(model).items():
-        pays = linear.weight.dtype == torch.bfloat16 or (linear.weight.dtype == torch.float32 and pays_packed())
+        pays = linear.weight.dtype == torch.bfloat16 or (
+            linear.weight.dtype == torch.float32 and pays_packed()
+        )
         if linear.weight.is_cpu and pays and _works(linear.weight.dtype):
             weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
-            module.forward = partial(_linear, weight=weight, bias=linear.bias, activation=activation)
+            module.forward = partial(
+                _linear, weight=weight, bias=linear.bias, activation=activation
+            )
             changed.append(module)
     try:
         yield
     finally:
         for module in changed:
-            module.__dict__.pop("forward", None)  # another thread that encodes with this model may have removed it
+            module.__dict__.pop(
+                "forward", None
+            )  # another thread that encodes with this model may have removed it
 
 
 def _linears(model: nn.Module) -> dict[nn.Linear, tuple[nn.Module, str]]:
@@ -46,7 +52,9 @@ def _linears(model: nn.Module) -> dict[nn.Linear, tuple[nn.Module, str]]:
         dense = getattr(module, "dense", None)
         if type(module) is nn.Linear:
             linears.setdefault(module, (module, "none"))
-        elif type(dense) is nn.Linear and isinstance(getattr(module, "intermediate_act_fn", None), GELUActivation):
+        elif type(dense) is nn.Linear and isinstance(
+            getattr(module, "intermediate_act_fn", None), GELUActivation
+        ):
             linears[dense] = (module, "gelu")
     return linears
 
@@ -59,10 +67,14 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> 
 @cache
 def _works(dtype: torch.dtype) -> bool:
     """Whether this build of torch multiplies packed weights on this CPU."""
-    weight = torch.linspace(0, 1, 256).view(16, 16).to(dtype)  # not random: nothing is drawn from torch's generator
+    weight = (
+        torch.linspace(0, 1, 256).view(16, 16).to(dtype)
+    )  # not random: nothing is drawn from torch's generator
     bias, x = weight[0], torch.full((1, 16), 1 / 16, dtype=dtype)
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-        return torch.allclose(_linear(x, packed, bias, "gelu"), gelu(nn.functional.linear(x, weight, bias)), rtol=0.01)
+        return torch.allclose(
+            _linear(x, packed, bias, "gelu"), gelu(nn.functional.linear(x, weight, bias)), rtol=0.01
+        )
     except (AttributeError, RuntimeError):
         return False

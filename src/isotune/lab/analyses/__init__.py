@@ -33,10 +33,17 @@ ANALYSES: Registry[AnalysisEntry] = Registry(
     "analysis",
     {
         "cosines": AnalysisEntry("Cosine against gold score", "ConSERT, Figure 1", ("stsb",)),
-        "frequent-tokens": AnalysisEntry("STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), True),
-        "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True, True),
+        "frequent-tokens": AnalysisEntry(
+            "STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), True
+        ),
+        "layers": AnalysisEntry(
+            "STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True, True
+        ),
         "tsne": AnalysisEntry(
-            "Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",), seeded=True
+            "Most and least similar pairs in the plane",
+            "self-guided, Figures 5 and 6",
+            ("stsb:dev",),
+            seeded=True,
         ),
         "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
     },
@@ -44,7 +51,9 @@ ANALYSES: Registry[AnalysisEntry] = Registry(
 """What is known of the analyses, by name. An analysis is the module of its name."""
 
 
-def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[str] = (), **options: Any) -> Analysis:
+def analyse(
+    name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[str] = (), **options: Any
+) -> Analysis:
     """Analyses encoders side by side.
 
     Args:
@@ -80,7 +89,9 @@ def _read_pairs(entry: AnalysisEntry, name: str, tasks: Sequence[str]) -> list[S
 
     names = [str(task) for task in named_tasks(tasks or entry.tasks)]
     if not tasks and not all(available(member.partition(":")[0]) for member in names):
-        names = [":".join(("stsb-open", *names[0].split(":")[1:]))]  # the bundled pairs, of the same split
+        names = [
+            ":".join(("stsb-open", *names[0].split(":")[1:]))
+        ]  # the bundled pairs, of the same split
     if len(names) > 1 and not entry.together:
         raise InputError(f"{name} looks at one task at a time; got {', '.join(names)}")
     return [read_scored_pairs(member, "test") for member in names]

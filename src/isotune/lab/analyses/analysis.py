@@ -81,7 +81,9 @@ def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encode
     models = {}
     for name, encoder in encoders.items():
         if not isinstance(encoder, Encoder):
-            raise InputError(f"{name} is {type(encoder).__name__}, which has no layers to look into; leave it out")
+            raise InputError(
+                f"{name} is {type(encoder).__name__}, which has no layers to look into; leave it out"
+            )
         models[name] = encoder
     return models
 
@@ -98,12 +100,18 @@ def pooled_spearman(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> list[fl
     encoder.eval()
     parts, batches = [], encoder.batches(lengths)
     for batch in batches:
-        tokens = pack([side[i] for side in sides for i in batch]).to(encoder.device)  # n first sentences, n second
+        tokens = pack([side[i] for side in sides for i in batch]).to(
+            encoder.device
+        )  # n first sentences, n second
         states = encoder.backbone(tokens, layers=range(encoder.backbone.layers + 1))
         unit = normalize(tokens.restore(pool(states, tokens)).cpu().double(), dim=-1)  # [2 n, C, d]
         first, second = unit.chunk(2)
         parts.append((first * second).sum(-1).numpy())  # [n, C]
     cosines = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
     if not np.isfinite(cosines).all():
-        raise InputError(f"{pairs.name}: the model's hidden states have NaN or infinity; its weights are damaged")
-    return [spearman(pairs.scores, of_way) for of_way in cosines.T.round(10)]  # rounded as `cosine_similarities`
+        raise InputError(
+            f"{pairs.name}: the model's hidden states have NaN or infinity; its weights are damaged"
+        )
+    return [
+        spearman(pairs.scores, of_way) for of_way in cosines.T.round(10)
+    ]  # rounded as `cosine_similarities`

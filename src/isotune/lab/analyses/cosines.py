@@ -23,7 +23,9 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     return [
         {"encoder": name, "sentence1": first, "sentence2": second, "gold": gold, "cosine": cosine}
         for name, encoder in encoders.items()
-        for first, second, gold, cosine in zip(*sides, cosine_similarities(encoder, pairs).tolist(), strict=True)
+        for first, second, gold, cosine in zip(
+            *sides, cosine_similarities(encoder, pairs).tolist(), strict=True
+        )
     ]
 
 
@@ -40,7 +42,9 @@ def findings(name: str, rows: Table) -> str:
 
 def draw(table: Table) -> Figure:
     """Draws a panel for each encoder, on the same axes."""
-    return cosines_against_gold({name: _columns(rows) for name, rows in grouped(table, "encoder").items()})
+    return cosines_against_gold(
+        {name: _columns(rows) for name, rows in grouped(table, "encoder").items()}
+    )
 
 
 def _columns(rows: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

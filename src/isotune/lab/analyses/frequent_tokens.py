@@ -23,13 +23,22 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
-from isotune.lab.analyses.analysis import Pool, Table, grouped, language_models, per_encoder, pooled_spearman
+from isotune.lab.analyses.analysis import (
+    Pool,
+    Table,
+    grouped,
+    language_models,
+    per_encoder,
+    pooled_spearman,
+)
 from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
 COUNTED_ON = ("stsb:test", "senteval-stsb:test")
 
 
-def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, most: int = 100) -> Table:
+def compute(
+    encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, most: int = 100
+) -> Table:
     """Makes a row for each encoder and number of removed tokens, from 0 to `most`.
 
     The column "spearman" is the mean over the tasks; "empty" is the share of sentences without a token left.
@@ -47,7 +56,9 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
         pool = _mean_without_each(encoder, list(ranks))
         scores = {pairs.source: pooled_spearman(encoder, pairs, pool) for pairs in tasks}
         texts = encoder.tokenizer.convert_ids_to_tokens(list(ranks))
-        for k, (token, (_, count)) in enumerate(zip(["", *texts], [(0, 0), *frequent], strict=True)):
+        for k, (token, (_, count)) in enumerate(
+            zip(["", *texts], [(0, 0), *frequent], strict=True)
+        ):
             by_task = {task: values[k] for task, values in scores.items()}
             table.append(
                 {

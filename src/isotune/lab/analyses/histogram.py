@@ -50,7 +50,9 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of the lowest and of the highest band."""
     ends = rows[0], rows[-1]
-    low, high = (f"{row['mean']:.2f} of {counted(row['pairs'], 'pair')} with {_gold(row)}" for row in ends)
+    low, high = (
+        f"{row['mean']:.2f} of {counted(row['pairs'], 'pair')} with {_gold(row)}" for row in ends
+    )
     return f"{name}: mean cosine {low}, {high}."
 
 

@@ -17,7 +17,14 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Pooling
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, language_models, per_encoder, pooled_spearman, spearman
+from isotune.lab.analyses.analysis import (
+    Table,
+    grouped,
+    language_models,
+    per_encoder,
+    pooled_spearman,
+    spearman,
+)
 from isotune.report import INK, legend_below, look, panels, styled, whole_numbers
 
 MODES: tuple[str, ...] = ("cls", "mean", "max")
@@ -25,7 +32,9 @@ RANDOM = "random token"
 COMPLETE = "as it is"  # the pooling of the row for the complete encoder
 
 
-def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0) -> Table:
+def compute(
+    encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0
+) -> Table:
     """Makes a row for each encoder, pooling and layer, and one for the complete encoder.
 
     The column "spearman" is the mean over the tasks, whose own scores are in the column "tasks". The seed draws the
@@ -39,20 +48,37 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
             pool = partial(_pool, layers=layers, generator=torch.Generator().manual_seed(seed))
             scores[pairs.source] = pooled_spearman(encoder, pairs, pool)
             scores[pairs.source].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
-        ways: list[tuple[str, int | None]] = [(mode, layer) for mode in (*MODES, RANDOM) for layer in layers]
+        ways: list[tuple[str, int | None]] = [
+            (mode, layer) for mode in (*MODES, RANDOM) for layer in layers
+        ]
         for i, (mode, layer) in enumerate([*ways, (COMPLETE, None)]):
             by_task = {task: values[i] for task, values in scores.items()}
             mean = fmean(by_task.values())
-            table.append({"encoder": name, "pooling": mode, "layer": layer, "spearman": mean, "tasks": by_task})
+            table.append(
+                {
+                    "encoder": name,
+                    "pooling": mode,
+                    "layer": layer,
+                    "spearman": mean,
+                    "tasks": by_task,
+                }
+            )
     return table
 
 
 def _pool(
-    states: Mapping[int, Tensor], tokens: Packed, layers: tuple[int, ...], generator: torch.Generator
+    states: Mapping[int, Tensor],
+    tokens: Packed,
+    layers: tuple[int, ...],
+    generator: torch.Generator,
 ) -> Tensor:  # [N, poolings x layers, d]
-    places = tokens.on_device(tokens.starts + (torch.rand(len(tokens), generator=generator) * tokens.lengths).long())
+    places = tokens.on_device(
+        tokens.starts + (torch.rand(len(tokens), generator=generator) * tokens.lengths).long()
+    )
     random = torch.stack([states[layer][places].float() for layer in layers], dim=1)
-    return torch.cat([*(Pooling(mode, layers, each=True)(states, tokens) for mode in MODES), random], dim=1)
+    return torch.cat(
+        [*(Pooling(mode, layers, each=True)(states, tokens) for mode in MODES), random], dim=1
+    )
 
 
 @per_encoder
@@ -61,7 +87,9 @@ def findings(name: str, rows: Table) -> str:
     *ways, complete = (row for row in rows if (row["pooling"], row["layer"]) != ("cls", 0))
     score = itemgetter("spearman")
     ends = (min(ways, key=score), max(ways, key=score))
-    worst, best = (f"{100 * score(row):.2f} ({row['pooling']}, layer {row['layer']})" for row in ends)
+    worst, best = (
+        f"{100 * score(row):.2f} ({row['pooling']}, layer {row['layer']})" for row in ends
+    )
     return f"{name}: from {worst} to {best}; {COMPLETE}, {100 * score(complete):.2f}."
 
 

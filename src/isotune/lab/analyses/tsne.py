@@ -24,7 +24,11 @@ PERPLEXITY = 30  # scikit-learn's default; the paper names none
 
 
 def compute(
-    encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0, count: int = 20
+    encoders: Mapping[str, SentenceEncoder],
+    tasks: Sequence[ScoredPairs],
+    *,
+    seed: int = 0,
+    count: int = 20,
 ) -> Table:
     """Makes a row for each encoder and sentence, of `count` pairs of each kind; of fewer if there are too few pairs."""
     (pairs,) = tasks
@@ -36,7 +40,9 @@ def compute(
     sentences = [side[i] for side in sides for i in chosen]
     table: Table = []
     for name, encoder in encoders.items():
-        unit = normalize(sentence_vectors(encoder.encode, sentences, pairs.name).astype(np.float64))  # [4 count, d]
+        unit = normalize(
+            sentence_vectors(encoder.encode, sentences, pairs.name).astype(np.float64)
+        )  # [4 count, d]
         first, second = np.split(unit, 2)
         cosines = (first * second).sum(1)  # [2 count]
         tsne = TSNE(perplexity=min(PERPLEXITY, (len(unit) - 1) / 3), random_state=seed)
@@ -61,7 +67,10 @@ def compute(
 @per_encoder
 def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of each kind of pair."""
-    means = {kind: fmean(row["cosine"] for row in members) for kind, members in grouped(rows, "kind").items()}
+    means = {
+        kind: fmean(row["cosine"] for row in members)
+        for kind, members in grouped(rows, "kind").items()
+    }
     texts = ", ".join(f"{mean:.2f} of the {len(rows) // 4} {kind}" for kind, mean in means.items())
     return f"{name}: mean cosine {texts} pairs."
 
@@ -78,9 +87,23 @@ def draw(table: Table) -> Figure:
             span = f"{gold[0]:g}" if len(gold) == 1 else f"{gold[0]:g} to {gold[-1]:g}"
             ax.plot([], [], dash, color=colour, label=f"{kind} (gold {span})")
             for pair in grouped(members, "pair").values():
-                ax.plot([row["x"] for row in pair], [row["y"] for row in pair], dash, color=colour, linewidth=0.8)
+                ax.plot(
+                    [row["x"] for row in pair],
+                    [row["y"] for row in pair],
+                    dash,
+                    color=colour,
+                    linewidth=0.8,
+                )
             for row in members:
-                ax.text(row["x"], row["y"], row["pair"], color=colour, fontsize=7, ha="center", va="center")
+                ax.text(
+                    row["x"],
+                    row["y"],
+                    row["pair"],
+                    color=colour,
+                    fontsize=7,
+                    ha="center",
+                    va="center",
+                )
         ax.set(xticks=[], yticks=[])
         ax.spines[["top", "right"]].set_visible(True)
     return legend_below(figure)

@@ -41,4 +41,8 @@ def _packaged() -> dict[str, Traversable]:
     room = resources.files(__name__)
     papers = (folder for folder in (room / "papers").iterdir() if folder.is_dir())
     folders = [*papers, room / "claims", room / "own"]
-    return {name: file for folder in folders for name, file in toml_files(folder, f"{folder.name}/").items()}
+    return {
+        name: file
+        for folder in folders
+        for name, file in toml_files(folder, f"{folder.name}/").items()
+    }

@@ -38,7 +38,9 @@ class Comparison:
 
     first: str  # the title of the first line
     second: str
-    difference: float  # the first line's score minus the second's, the mean over the seeds that both have
+    difference: (
+        float  # the first line's score minus the second's, the mean over the seeds that both have
+    )
     n: int  # the number of these seeds; 0 if both lines are untrained
     test: PairedTest | None = None  # the test over seeds, if there are several
     p: float | None = None  # its p after Holm's correction for all comparisons of the study
@@ -53,7 +55,9 @@ class Comparison:
         return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
 
 
-def compare(study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], values: Values) -> tuple[Comparison, ...]:
+def compare(
+    study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], values: Values
+) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
     score, by_name = study.judged, {task.name: task for task in tasks}
     members = study.averages.get(score) or GROUPS.get(score, (score,))
@@ -63,12 +67,20 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], value
     @cache
     def samples(line: Line, seed: int | None) -> Floats:
         known, way = values(line, seed), (study.aggregation, study.metric)
-        scores = [resampled(task, known[task.name], *way, i)[task.name] for i, task in enumerate(judged_tasks)]
+        scores = [
+            resampled(task, known[task.name], *way, i)[task.name]
+            for i, task in enumerate(judged_tasks)
+        ]
         return np.asarray(np.mean(scores, axis=0))
 
     def compared(first: Line, second: Line) -> Comparison | None:
         # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
-        seeds = [(a, b) for a in first.values[score] for b in second.values[score] if a == b or None in (a, b)]
+        seeds = [
+            (a, b)
+            for a in first.values[score]
+            for b in second.values[score]
+            if a == b or None in (a, b)
+        ]
         if not seeds:
             return None
         differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
@@ -82,7 +94,11 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], value
             pairs=interval(np.mean(over_pairs, axis=0)) if over_pairs else None,
         )
 
-    comparisons = [made for lines_of_both in _compared_lines(study, lines) if (made := compared(*lines_of_both))]
+    comparisons = [
+        made
+        for lines_of_both in _compared_lines(study, lines)
+        if (made := compared(*lines_of_both))
+    ]
     corrected = iter(holm([comparison.test.p for comparison in comparisons if comparison.test]))
     return tuple(replace(each, p=next(corrected)) if each.test else each for each in comparisons)
 
@@ -120,6 +136,10 @@ def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line,
         elif len(arms) == 1:
             compared = study.compare == "all" or earlier is measured[0]
         else:
-            compared = same_place and earlier.arm != later.arm and (study.compare == "all" or earlier.arm == arms[0])
+            compared = (
+                same_place
+                and earlier.arm != later.arm
+                and (study.compare == "all" or earlier.arm == arms[0])
+            )
         if compared:
             yield later, earlier

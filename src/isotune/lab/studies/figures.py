@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from isotune.lab.studies import wording
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import START, Figure, Study
-from isotune.report import BLUE, INK, RING, VERMILION, legend_below, look, names_down, panels, styled
+from isotune.report import (
+    BLUE,
+    INK,
+    RING,
+    VERMILION,
+    legend_below,
+    look,
+    names_down,
+    panels,
+    styled,
+)
 
 LETTER = 0.075  # inches of a letter in an axis's names
 BAND_OPACITY = 0.18
@@ -37,7 +47,9 @@ def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
     measured = {line.title: summary[0] for line in lines if (summary := line.summary(figure.y))}
     if not measured:
         return title(figure)
-    printed = {name: wording.measured_digits(study, figure.y, value) for name, value in measured.items()}
+    printed = {
+        name: wording.measured_digits(study, figure.y, value) for name, value in measured.items()
+    }
     highest = printed[max(measured, key=measured.__getitem__)]
     best = " and ".join(name for name, digits in printed.items() if digits == highest)
     return f"{title(figure)}: highest with {best}, {highest}"
@@ -48,10 +60,18 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     values = list(dict.fromkeys(line.cell[figure.x] for line in lines if figure.x in line.cell))
     if not values:
         return None
-    numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [
+        float(value)
+        for value in values
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     numeric = len(numbers) == len(values)
-    place_of = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
-    drawing, (ax,) = panels([""], wording.value_text(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8))
+    place_of = dict(
+        zip(values, numbers if numeric else map(float, range(len(values))), strict=True)
+    )
+    drawing, (ax,) = panels(
+        [""], wording.value_text(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8)
+    )
     both = False
     groups: dict[str, list[Line]] = {}
     for line in lines:
@@ -60,14 +80,19 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
     for number, (name, group) in enumerate(groups.items()):
         style = look(number)
         points = sorted(
-            ((place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell), key=itemgetter(0)
+            ((place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell),
+            key=itemgetter(0),
         )
         if not points:
-            points = [(place, group[0]) for place in (min(place_of.values()), max(place_of.values()))]
+            points = [
+                (place, group[0]) for place in (min(place_of.values()), max(place_of.values()))
+            ]
             style["marker"] = ""
         x = np.array([place for place, _ in points])
         mean, deviation = _measured(study, [line for _, line in points], figure.y)
-        known = np.isfinite(mean)  # a line joins the cells that are measured, over those that are not
+        known = np.isfinite(
+            mean
+        )  # a line joins the cells that are measured, over those that are not
         if known.any():
             low, high = (mean - deviation)[known], (mean + deviation)[known]
             ax.fill_between(x[known], low, high, color=style["color"], alpha=BAND_OPACITY)
@@ -113,7 +138,9 @@ def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None
 def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
     """The means and standard deviations [2, lines] of a score, on the table's scale; NaN where it is not measured."""
     summaries = [line.summary(score) or (nan, None) for line in lines]
-    return np.array([[wording.scaled(study, score, value or 0.0) for value in summary] for summary in summaries]).T
+    return np.array(
+        [[wording.scaled(study, score, value or 0.0) for value in summary] for summary in summaries]
+    ).T
 
 
 def _published(line: Line, score: str) -> float:

@@ -55,7 +55,9 @@ from isotune.training import is_finished, remove_checkpoints, train
 logger = logging.getLogger(__name__)
 
 RESULT = "result.json"
-VALUES = "study-values.npz"  # of each task: the cosines of its pairs, or the measures of its queries
+VALUES = (
+    "study-values.npz"  # of each task: the cosines of its pairs, or the measures of its queries
+)
 PAIRS = "pairs"  # the cosines of the study's pairs among the values of its tasks
 
 
@@ -103,7 +105,9 @@ def make(job: Job) -> None:
         if job.is_done:
             return
         if job.is_made or not (folder / "recipe.toml").exists():
-            _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
+            _drop(
+                folder
+            )  # it is damaged, was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
             encoder = Encoder.load(job.model, **job.encoder.model_dump())
@@ -122,13 +126,22 @@ def make(job: Job) -> None:
         evaluation = evaluation_of(results, job.model or folder.name)
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
-            values[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
+            values[PAIRS] = cosine_similarities(
+                encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), [])
+            )
         write_arrays(folder / VALUES, values)
         scores = _training_scores(folder) if job.recipe else {}
-        result = json.dumps({"scores": scores, "evaluation": evaluation.model_dump(mode="json")}, indent=2) + "\n"
+        result = (
+            json.dumps(
+                {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}, indent=2
+            )
+            + "\n"
+        )
         sums = folder / CHECKSUMS
         lines = sums.read_text("utf-8").splitlines(True) if sums.exists() else []
-        of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, VALUES)))
+        of_training = "".join(
+            line for line in lines if not line.rstrip().endswith((RESULT, VALUES))
+        )
         write_text(sums, of_training + checksum_of(result, RESULT) + checksums(folder, (VALUES,)))
         write_text(folder / RESULT, result)
         for path in (folder / "start", *(() if job.keep else (folder / "encoder",))):
@@ -169,8 +182,13 @@ def _training_scores(folder: Path) -> dict[str, float]:
         kept = scored[-1].kept
         scores |= {"dev": kept["score"], **{f"dev:{part}": kept[part] for part in scored[-1].parts}}
     if tested := recorded[-1].tested:
-        scores |= {"test": fmean(tested.values()), **{f"test:{part}": value for part, value in tested.items()}}
-    seconds = sum(record["seconds"] for record in records["train"])  # of the steps, without evaluations
+        scores |= {
+            "test": fmean(tested.values()),
+            **{f"test:{part}": value for part, value in tested.items()},
+        }
+    seconds = sum(
+        record["seconds"] for record in records["train"]
+    )  # of the steps, without evaluations
     return scores | ({"seconds": seconds} if records["train"] else {})
 
 
@@ -180,7 +198,9 @@ def try_to_make(job: Job) -> str:
         make(job)
     except (InputError, OSError) as error:
         return str(error)
-    except Exception as error:  # a defect, of a plugin or ours, or a lack of memory: other runs can be made
+    except (
+        Exception
+    ) as error:  # a defect, of a plugin or ours, or a lack of memory: other runs can be made
         logger.exception("run %s", job)
         return f"{type(error).__name__}: {error}"
     return ""
@@ -193,14 +213,18 @@ class RayRuns(Tasks[Job, str]):
         """Connects to the cluster. It makes a run on each GPU; without GPUs, on each `threads` processors."""
         cpus, gpus = connect()
         self.threads, self.count = threads, gpus or max(1, cpus // threads)
-        super().__init__(partial(_make_there, os.getcwd(), threads), threads, min(gpus, 1), reused=False)
+        super().__init__(
+            partial(_make_there, os.getcwd(), threads), threads, min(gpus, 1), reused=False
+        )
 
 
 def _make_there(folder: str, threads: int, job: Job) -> str:
     isotune.tune_process()
     torch.set_num_threads(threads)
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # of tokenizers
-    os.environ[DEVICE] = os.environ.get(DEVICE, "").partition(":")[0]  # the task sees its own GPU alone
+    os.environ[DEVICE] = os.environ.get(DEVICE, "").partition(":")[
+        0
+    ]  # the task sees its own GPU alone
     with telling(OSError, f"{folder}: a machine of the cluster can't use this folder"):
         os.chdir(folder)
     return try_to_make(job)

@@ -29,7 +29,9 @@ class Line:
 
     arm: str  # its name
     cell: Cell  # the place
-    values: dict[str, dict[int | None, float]] = field(default_factory=dict)  # score -> seed -> value
+    values: dict[str, dict[int | None, float]] = field(
+        default_factory=dict
+    )  # score -> seed -> value
     problems: list[str] = field(default_factory=list)  # why runs failed
     published: Published | None = None  # what the paper prints there
 
@@ -77,14 +79,23 @@ def table_lines(
     lines = list(by_place.values())
     if study.best:
         arms = dict.fromkeys(line.arm for line in lines)
-        lines = [_best_line(study.best, [line for line in lines if line.arm == arm]) for arm in arms]
+        lines = [
+            _best_line(study.best, [line for line in lines if line.arm == arm]) for arm in arms
+        ]
     for name, sizes in statistics.items():
-        lines.append(Line(name, {}, values={size: {None: number} for size, number in sizes.items()}))
+        lines.append(
+            Line(name, {}, values={size: {None: number} for size, number in sizes.items()})
+        )
     for published in study.published:
         if published.analysis:
             continue
         beside = next(
-            (line for line in lines if line.arm == published.arm and (study.best or line.cell == published.at)), None
+            (
+                line
+                for line in lines
+                if line.arm == published.arm and (study.best or line.cell == published.at)
+            ),
+            None,
         )
         if beside is None:
             lines.append(beside := Line(published.arm, published.at))

@@ -83,14 +83,25 @@ def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
 
 def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
     over_seeds = line.summary(score)
-    comparable = [other for other in lines if other is not line and study.group(other.arm) == study.group(line.arm)]
+    comparable = [
+        other
+        for other in lines
+        if other is not line and study.group(other.arm) == study.group(line.arm)
+    ]
     rivals = [rival[0] for other in comparable if (rival := other.summary(score))]
-    return is_share(study, score) and over_seeds is not None and bool(rivals) and over_seeds[0] > max(rivals)
+    return (
+        is_share(study, score)
+        and over_seeds is not None
+        and bool(rivals)
+        and over_seeds[0] > max(rivals)
+    )
 
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
     """Writes the figures that can be drawn; gives the finding and the SVG element of each."""
-    for number, figure in enumerate(study.figures or [Figure(kind="bars", y=study.judged)] * bool(study.arms), 1):
+    for number, figure in enumerate(
+        study.figures or [Figure(kind="bars", y=study.judged)] * bool(study.arms), 1
+    ):
         if drawn := draw(study, figure, lines):
             save_png(drawn, folder / f"figure-{number}.png")
             yield finding(study, figure, lines), svg(drawn, f"figure-{number}", title(figure))
@@ -98,13 +109,22 @@ def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tupl
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
     """Reads the files of an analysis. To these are added its picture, and what the paper prints beside the measured."""
-    content, picture = read_json(folder / f"{name}.json"), b64encode((folder / f"{name}.png").read_bytes()).decode()
+    content, picture = (
+        read_json(folder / f"{name}.json"),
+        b64encode((folder / f"{name}.png").read_bytes()).decode(),
+    )
     published = []
     for row in study.published:
         if row.analysis == name:
             place = {"encoder": row.arm, **row.at}
-            measured: Mapping[str, Any] = next((each for each in content["table"] if place.items() <= each.items()), {})
-            found = {score: scaled(study, score, measured[score]) for score in row.scores if score in measured}
+            measured: Mapping[str, Any] = next(
+                (each for each in content["table"] if place.items() <= each.items()), {}
+            )
+            found = {
+                score: scaled(study, score, measured[score])
+                for score in row.scores
+                if score in measured
+            }
             published.append((row, found))
     shown = {key: content[key] for key in ("title", "findings")}
     return {**shown, "picture": f"data:image/png;base64,{picture}", "published": published}

@@ -35,7 +35,9 @@ class PlannedRun:
     encoder: EncoderOptions  # how vectors are taken from the model
     recipe: Recipe | None = None  # what is trained, without the model; None for an untrained model
     start: PlannedRun | None = None  # the run whose encoder it starts from
-    baseline: PlannedRun | None = None  # the evaluation of what it starts from, if the study has scores of that
+    baseline: PlannedRun | None = (
+        None  # the evaluation of what it starts from, if the study has scores of that
+    )
     classifier_seed: int | None = None  # of SentEval's classifiers, if it is not SentEval's own
     turn: tuple[int, int] = (0, 0)  # the place of its seed in the study, and of its cell in the arm
 
@@ -62,10 +64,16 @@ class PlannedRun:
 def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
     """All runs of a study, each after the run that it starts from; `model` replaces every model of the study."""
     known = {arm.name: _options_of(arm) for arm in study.arms}
-    unused = set() if any(arm.trained for arm in study.arms) else {*RUN_OPTIONS, *TrainingOptions.model_fields}
+    unused = (
+        set()
+        if any(arm.trained for arm in study.arms)
+        else {*RUN_OPTIONS, *TrainingOptions.model_fields}
+    )
     for key in (*study.options, *study.grid):
         if key not in unused and not any(key in options for options in known.values()):
-            raise unknown("option", key, {option for options in known.values() for option in options})
+            raise unknown(
+                "option", key, {option for options in known.values() for option in options}
+            )
     with_baselines = any(score.startswith(START) for score in study.scores)
     runs: list[PlannedRun] = []
     for arm in study.arms:
@@ -84,7 +92,11 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
             if arm.trained:
                 sources, options = options.pop("data", arm.data), {**options, "seed": seed}
                 recipe = resolve(
-                    sources, arm.recipe or None, arm.method or None, options, with_stand_ins=study.stand_ins
+                    sources,
+                    arm.recipe or None,
+                    arm.method or None,
+                    options,
+                    with_stand_ins=study.stand_ins,
                 )
                 # The result of a study must not depend on which precision is fast on the machine.
                 recipe = recipe.with_precision("float32")
@@ -114,14 +126,23 @@ def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -
 def _options_of(arm: Arm) -> set[str]:
     if not arm.trained:
         return set(EncoderOptions.model_fields)
-    recipe = Recipe.from_table(plan_table(arm.recipe or None, arm.method or None, None), f"arm {arm.name}")
+    recipe = Recipe.from_table(
+        plan_table(arm.recipe or None, arm.method or None, None), f"arm {arm.name}"
+    )
     methods = {key for stage in recipe.stages for key in type(stage.options).model_fields}
-    return {*RUN_OPTIONS, *EncoderOptions.model_fields, *TrainingOptions.model_fields, *methods} - STUDY_KEYS
+    return {
+        *RUN_OPTIONS,
+        *EncoderOptions.model_fields,
+        *TrainingOptions.model_fields,
+        *methods,
+    } - STUDY_KEYS
 
 
 def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     """The datasets and files that a study reads, and its models; `model` replaces every model of the study."""
-    runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds read the same
+    runs = plan_runs(
+        study.model_copy(update={"seeds": study.seeds[:1]}), model or None
+    )  # all seeds read the same
     tasks = [source_of(task) for task in named_tasks(study.tasks)] if runs and study.tasks else []
     data = [source for run in runs for source in (*run.inputs.data, *run.inputs.dev)]
     models = [name for run in runs for name in (run.model, *run.inputs.models)]
@@ -136,7 +157,10 @@ def changed_study(
     The official text of the STS tasks stands in for SentEval's.
     """
     for key in options:
-        for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
+        for place, grid in (
+            ("the study", study.grid),
+            *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms),
+        ):
             if key in grid:
                 raise InputError(f"option {key} can't be given: {place} runs it at several values")
 
@@ -145,7 +169,11 @@ def changed_study(
         replaced = {*options, *(length if length & options.keys() else ())}
         kept = {key: value for key, value in arm.options.items() if key not in replaced}
         arms.append(arm.model_copy(update={"options": kept}))
-    changes = {"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": {**study.options, **options}}
+    changes = {
+        "arms": tuple(arms),
+        "seeds": tuple(seeds) or study.seeds,
+        "options": {**study.options, **options},
+    }
     study = study.model_copy(update={**changes, "stand_ins": with_stand_ins or study.stand_ins})
     if not with_stand_ins:
         return study
@@ -166,5 +194,7 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
     if study.tasks != published.tasks:
         sentences.append(f"Scored on {', '.join(study.tasks)}, not {', '.join(published.tasks)}.")
     if study.seeds != published.seeds:
-        sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
+        sentences.append(
+            f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}."
+        )
     return sentences

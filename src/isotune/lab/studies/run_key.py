@@ -21,13 +21,30 @@ from isotune.files import checksums, file_sha256
 from isotune.lab.studies.plan import PlannedRun
 from isotune.plugins import loaded_plugins
 
-MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
+MODEL_FILES = frozenset(
+    {".json", ".txt", ".model", ".safetensors", ".bin"}
+)  # the files that an encoder is read from
 PACKAGE = Path(isotune.__file__).parent
-UNREAD = ("cli", "lab", "recipes", "report", "use")  # folders of the package; what a recipe says counts by itself
+UNREAD = (
+    "cli",
+    "lab",
+    "recipes",
+    "report",
+    "use",
+)  # folders of the package; what a recipe says counts by itself
 # Files in them on which a result depends.
 READ = ("lab/studies/job.py", "report/stages.py", "recipes/recipe.py", "recipes/training.py")
 # Keys of a recipe that change no result.
-DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model", "keep_checkpoints")
+DESCRIPTION = (
+    "title",
+    "paper",
+    "source",
+    "published",
+    "published_on",
+    "cost",
+    "model",
+    "keep_checkpoints",
+)
 
 
 def run_keys(
@@ -35,7 +52,9 @@ def run_keys(
 ) -> tuple[dict[PlannedRun, str], dict[PlannedRun, str]]:
     """The keys of runs, 20 hexadecimal digits each, and why some have none: their model is not on this machine."""
     model_hash, source_hash = cache(_model_hash), cache(_source_hash)
-    task_hashes = {str(task): source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {}
+    task_hashes = (
+        {str(task): source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {}
+    )
 
     @cache
     def key(run: PlannedRun) -> str:
@@ -46,8 +65,12 @@ def run_keys(
                 "plugins": sorted(plugin.sha256 for plugin in loaded_plugins()),
                 "model": key(run.start) if run.start else model_hash(run.model),
                 "encoder": run.encoder.model_dump(),
-                "recipe": {name: value for name, value in recipe.items() if name not in DESCRIPTION},
-                "data": {source: source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)},
+                "recipe": {
+                    name: value for name, value in recipe.items() if name not in DESCRIPTION
+                },
+                "data": {
+                    source: source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)
+                },
                 "tasks": task_hashes,
                 "classifier_seed": run.classifier_seed,
                 "pairs": list(pairs),
@@ -84,7 +107,9 @@ def _source_hash(source: str) -> Any:
     name, _, split = source.partition(":")
     if name in DATASETS:
         dataset = DATASETS[name]
-        splits = {known: part.sha256 for known, part in dataset.splits.items() if split in ("", known)}
+        splits = {
+            known: part.sha256 for known, part in dataset.splits.items() if split in ("", known)
+        }
         return [splits, *map(_source_hash, dataset.union)]
     name = f"{source}/**" if source and Path(source).is_dir() else source
     paths = [source] if Path(source).is_file() else sorted(glob.glob(name, recursive=True))

@@ -41,7 +41,9 @@ from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
 from isotune.training import PREDICTIONS
 
-QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
+QUICK_TASKS = (
+    "stsb-open",
+)  # for the training's own report; the study's tasks are evaluated after it
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,9 @@ def run_study(
         InputError: the study, an option, a folder or a number is invalid. Errors in a single run are in the table.
     """
     if threads is not None and (threads < 1 or not on_ray):
-        raise InputError(f"threads {threads}: 1 or more, for runs on Ray; OMP_NUM_THREADS is for those of this process")
+        raise InputError(
+            f"threads {threads}: 1 or more, for runs on Ray; OMP_NUM_THREADS is for those of this process"
+        )
     published, out = read_study(name), Path(out)
     study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
     departed = departures(study, published, model, options or {})
@@ -94,7 +98,9 @@ def run_study(
     for path in (out, folder):
         with telling(OSError, f"{path}: it can't be made", "; name another folder"):
             make_folder(path)
-    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False)
+    console = Console(
+        stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False
+    )
     all_runs = StudyRuns(study, folder, model, console)
     with RayRuns(threads or 1) if on_ray else nullcontext() as tasks:
         all_runs.make(tasks)
@@ -125,7 +131,9 @@ def run_study(
 
 def _sizes(name: str) -> dict[str, float]:
     dataset = DATASETS[name]
-    splits = [split for split in SIZES if split in dataset.splits and dataset.splits[split].gold_count]
+    splits = [
+        split for split in SIZES if split in dataset.splits and dataset.splits[split].gold_count
+    ]
     counts = {split: len(list(read(f"{name}:{split}", dataset.row_types[0]))) for split in splits}
     return {**dict.fromkeys(SIZES, 0), **counts, "texts": len(list(read(name, Sentence)))}
 
@@ -136,7 +144,9 @@ class StudyRuns:
     def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
         self.study, self._say = study, console.print
         self.planned = plan_runs(study, model or None)  # the runs in the lines of the table
-        self.tasks = load_tasks(study.tasks) if study.tasks else []  # now, so that a wrong name costs no run
+        self.tasks = (
+            load_tasks(study.tasks) if study.tasks else []
+        )  # now, so that a wrong name costs no run
         baselines = [run.baseline for run in self.planned if run.baseline]
         # Why a run failed; at first, those whose model is not on this machine.
         keys, self.problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
@@ -148,7 +158,9 @@ class StudyRuns:
 
         def recipe(run: PlannedRun) -> dict[str, Any] | None:
             model = str(folders[run.start] / "encoder") if run.start else run.model
-            return {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None
+            return (
+                {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None
+            )
 
         self.jobs = {  # of these runs and their baselines, if their model is on this machine
             run: Job(
@@ -173,7 +185,9 @@ class StudyRuns:
         for run in sorted(self.jobs, key=attrgetter("turn")):
             first.setdefault(self.jobs[run].folder, run)
         waiting = [run for run in first.values() if not self.jobs[run].is_done]
-        self._say(f"{self.study.title}: {counted(len(first), 'run')}, {len(first) - len(waiting)} of them already done")
+        self._say(
+            f"{self.study.title}: {counted(len(first), 'run')}, {len(first) - len(waiting)} of them already done"
+        )
         for job in (self.jobs[run] for run in waiting):
             if job.is_damaged:
                 self._say(f"{job.folder}: a file in it is damaged; the run is made again")
@@ -181,7 +195,14 @@ class StudyRuns:
             failed = next((run for run in waiting if run.start in self.problems), None)
             begun = tasks.running.values() if tasks else ()
             unmade = {job.folder for job in (*begun, *(self.jobs[run] for run in waiting))}
-            ready = next((run for run in waiting if not run.start or self.jobs[run.start].folder not in unmade), None)
+            ready = next(
+                (
+                    run
+                    for run in waiting
+                    if not run.start or self.jobs[run.start].folder not in unmade
+                ),
+                None,
+            )
             if failed and failed.start:
                 waiting.remove(failed)
                 self._ended(failed, f"{failed.start.title} failed, from which it starts")
@@ -199,12 +220,16 @@ class StudyRuns:
         problem = problem or ("" if self.jobs[run].is_done else "its result is not there")
         if problem:
             folder = self.jobs[run].folder
-            self.problems |= {same: problem for same, job in self.jobs.items() if job.folder == folder}
+            self.problems |= {
+                same: problem for same, job in self.jobs.items() if job.folder == folder
+            }
             self._say(f"{run.title}: failed: {problem}")
             return
         values = self._values(run)
         printed = (score for score in self.study.scores if score in values)
-        texts = [f"{score} {measured_digits(self.study, score, values[score])}" for score in printed]
+        texts = [
+            f"{score} {measured_digits(self.study, score, values[score])}" for score in printed
+        ]
         self._say(f"{run.title}: {', '.join(texts) or 'made'}")
 
     def made(self) -> tuple[MadeRun, ...]:
@@ -228,14 +253,24 @@ class StudyRuns:
             return {}
         study, result = self.study, read_json(job.folder / RESULT)
         evaluation = Evaluation.model_validate(result["evaluation"])
-        values: dict[str, float] = result["scores"] | evaluation.scores(study.aggregation, study.metric)
+        values: dict[str, float] = result["scores"] | evaluation.scores(
+            study.aggregation, study.metric
+        )
         for name, members in study.averages.items():
             if values.keys() >= set(members):
                 values[name] = fmean(values[member] for member in members)
-        baseline, cosines, predictions = self._values(run.baseline), read_arrays(job.folder / VALUES), {}
+        baseline, cosines, predictions = (
+            self._values(run.baseline),
+            read_arrays(job.folder / VALUES),
+            {},
+        )
         if (job.folder / PREDICTIONS).exists():
             predictions = read_arrays(job.folder / PREDICTIONS)
-        arrays = {f"{PREDICTED}:{key[4:]}": array for key, array in predictions.items() if key.startswith("dev")}
+        arrays = {
+            f"{PREDICTED}:{key[4:]}": array
+            for key, array in predictions.items()
+            if key.startswith("dev")
+        }
         arrays[COSINE] = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
         for score in study.scores:
             name, _, number = score.rpartition(":")
@@ -247,10 +282,17 @@ class StudyRuns:
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
-        folders = {(line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()}
+        folders = {
+            (line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()
+        }
         tasks = [task for task in self.tasks if isinstance(task, DevTask)]
         lines = table_lines(self.study, made)
-        return compare(self.study, lines, tasks, lambda line, seed: read_arrays(folders[line.title, seed] / VALUES))
+        return compare(
+            self.study,
+            lines,
+            tasks,
+            lambda line, seed: read_arrays(folders[line.title, seed] / VALUES),
+        )
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""

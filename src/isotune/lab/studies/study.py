@@ -26,7 +26,9 @@ PREDICTED = "predicted"
 START = "start:"  # the score "start:sts" is the STS score of the model that the run started from
 # The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all.
 SIZES = ("train", "dev", "test", "texts")
-STUDY_KEYS = frozenset({"model", "seed", "tasks"})  # options of a run for which a study has a key of its own
+STUDY_KEYS = frozenset(
+    {"model", "seed", "tasks"}
+)  # options of a run for which a study has a key of its own
 
 
 class _Table(BaseModel):
@@ -42,8 +44,12 @@ class Arm(_Table):
     method: str = ""
     data: tuple[str, ...] = ()  # sources to train on; needed if the recipe names none
     model: str = ""  # the model to start from; the study's if empty
-    start: str = ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
-    against: str = ""  # an earlier arm, the only one that this arm is compared with; see `Study.compare`
+    start: str = (
+        ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
+    )
+    against: str = (
+        ""  # an earlier arm, the only one that this arm is compared with; see `Study.compare`
+    )
     options: dict[str, Any] = {}  # options that differ from the recipe
     grid: dict[str, tuple[Value, ...]] | None = None  # replaces the study's grid for this arm
 
@@ -55,9 +61,13 @@ class Arm(_Table):
     @model_validator(mode="after")
     def _of_one_kind(self) -> Self:
         if self.start and self.model:
-            raise ValueError(f"arm {self.name}: start {self.start} and model {self.model} are both given")
+            raise ValueError(
+                f"arm {self.name}: start {self.start} and model {self.model} are both given"
+            )
         if not self.trained and (self.data or self.start):
-            raise ValueError(f"arm {self.name}: data or start is given, but it has no recipe or method to train by")
+            raise ValueError(
+                f"arm {self.name}: data or start is given, but it has no recipe or method to train by"
+            )
         return self
 
 
@@ -65,7 +75,9 @@ class Published(_Table):
     """Numbers that a paper prints at one place of its table."""
 
     arm: str  # the name of an arm. Any other name adds a line to the table, for reference.
-    at: dict[str, Value] = {}  # the cell of the grid; of an analysis, the columns that identify a row of its table
+    at: dict[
+        str, Value
+    ] = {}  # the cell of the grid; of an analysis, the columns that identify a row of its table
     analysis: str = ""  # the analysis that the numbers belong to; the study's own table if empty
     scores: dict[str, float]  # score -> value as printed; of an analysis, column -> value
     deviation: dict[str, float] = {}  # score -> standard deviation as printed
@@ -90,14 +102,18 @@ class Study(_Table):
     model: str = BUNDLED_MODEL  # the published model. Arms that name no other start from it.
     # each arm is run with each of them in each cell
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
-    tasks: tuple[str, ...] = ()  # what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`
+    tasks: tuple[
+        str, ...
+    ] = ()  # what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`
     pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines the table shows
     # the table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`; or "start:" before
     # such a key; or a score as `COSINE` and `PREDICTED` describe it.
     scores: Annotated[tuple[str, ...], Field(min_length=1)]
     # whether SentEval's classifiers have the run's seed; an untrained arm is then scored with every seed
     classifier_seeds: bool = False
-    aggregation: Literal["all", "mean", "wmean"] = "all"  # how a task's score is made of its subsets
+    aggregation: Literal["all", "mean", "wmean"] = (
+        "all"  # how a task's score is made of its subsets
+    )
     metric: Literal["spearman", "pearson"] = "spearman"  # which correlation scores are
     judge: str = ""  # the score by which arms are compared; the first of `scores` if empty
     # compare every arm with the first one, or with all others. A single arm's cells are compared instead. Where arms
@@ -112,11 +128,15 @@ class Study(_Table):
     cost: str = ""  # how long the study takes, and whether that is measured or estimated
     note: str = ""  # a remark for the reader
     options: dict[str, Any] = {}  # applied to every arm that has them
-    stand_ins: bool = False  # whether data that stand in for published data are used (`recipes.resolve`)
+    stand_ins: bool = (
+        False  # whether data that stand in for published data are used (`recipes.resolve`)
+    )
     # option -> values. An arm is run at each combination of the options that it has.
     grid: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
     arms: tuple[Arm, ...] = ()  # what is compared
-    statistics: tuple[str, ...] = ()  # datasets whose sizes (`SIZES`), counted, are lines of the table
+    statistics: tuple[
+        str, ...
+    ] = ()  # datasets whose sizes (`SIZES`), counted, are lines of the table
     published: tuple[Published, ...] = ()  # what the paper prints
     figures: tuple[Figure, ...] = ()  # drawn from the table
     # names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed
@@ -175,7 +195,9 @@ class Study(_Table):
     def _names_exist(self) -> Self:
         given = {*self.axes, *self.options, *(key for arm in self.arms for key in arm.options)}
         if twice := sorted(given & STUDY_KEYS):
-            raise ValueError(f"{twice[0]} isn't given as an option: a study and its arms have a key for it")
+            raise ValueError(
+                f"{twice[0]} isn't given as an option: a study and its arms have a key for it"
+            )
         _check("analysis", self.analyses, ANALYSES)
         _check("dataset", self.statistics, DATASETS)
         _check("score to judge by", [self.judged], self.scores)
@@ -185,10 +207,18 @@ class Study(_Table):
                 _check(f"analysis in published {number}", [published.analysis], self.analyses)
                 continue
             _check(f"option of the grid in published {number}", published.at, self.axes)
-            _check(f"score in published {number}", [*published.scores, *published.deviation], self.scores)
+            _check(
+                f"score in published {number}",
+                [*published.scores, *published.deviation],
+                self.scores,
+            )
         for number, figure in enumerate(self.figures, 1):
             _check(f"score of figure {number}", [figure.y], self.scores)
-            _check(f"option of the grid in figure {number}", [figure.x] if figure.kind == "curve" else [], self.axes)
+            _check(
+                f"option of the grid in figure {number}",
+                [figure.x] if figure.kind == "curve" else [],
+                self.axes,
+            )
         return self
 
 

@@ -11,7 +11,9 @@ UNSCALED = (*RUN_SCORES[2:], *MEASURES)  # scores that are no share of 1, such a
 
 def line_title(arm: str, cell: Cell) -> str:
     """An arm at a place in the grid: "ConSERT, batch size 16"."""
-    return ", ".join([arm, *(f"{value_text(option)} {value_text(value)}" for option, value in cell.items())])
+    return ", ".join(
+        [arm, *(f"{value_text(option)} {value_text(value)}" for option, value in cell.items())]
+    )
 
 
 def value_text(value: Value) -> str:

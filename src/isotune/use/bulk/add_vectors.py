@@ -52,11 +52,15 @@ class AddVectors:
         """The table with the vectors of its rows."""
         if self.column not in table.column_names or self.into in table.column_names:
             names = ", ".join(table.column_names)
-            raise InputError(f"AddVectors({self.column!r} into {self.into!r}): the table has the columns {names}")
+            raise InputError(
+                f"AddVectors({self.column!r} into {self.into!r}): the table has the columns {names}"
+            )
         texts = table[self.column]
         vectors = self.encoder.encode(texts.drop_null().to_pylist(), normalize=self.normalize)
         whole = np.zeros((len(texts), self.encoder.dimension), np.float32)
         missing = np.asarray(texts.is_null())
         whole[~missing] = vectors
         size, mask = self.encoder.dimension, pa.array(missing)
-        return table.append_column(self.into, pa.FixedSizeListArray.from_arrays(whole.ravel(), size, mask=mask))
+        return table.append_column(
+            self.into, pa.FixedSizeListArray.from_arrays(whole.ravel(), size, mask=mask)
+        )

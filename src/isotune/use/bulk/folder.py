@@ -79,7 +79,13 @@ def encode_files(
     """
     parts = find_parts(sources)
     mine = _of_shard(parts, shard)
-    folder = VectorFolder(Place.of(out), encoder, resolved(precision, default_device()), normalize, dict(columns or {}))
+    folder = VectorFolder(
+        Place.of(out),
+        encoder,
+        resolved(precision, default_device()),
+        normalize,
+        dict(columns or {}),
+    )
     loaded = folder.open()
     made, rows, problems = 0, 0, []
     for part in folder.left(mine):
@@ -95,7 +101,9 @@ def encode_files(
 def tell(problems: Sequence[str], parts: int) -> None:
     """Raises the first problem, if there is one."""
     if problems:
-        raise InputError(f"{problems[0]} ({len(problems)} of {parts} parts can't be encoded; the others are done)")
+        raise InputError(
+            f"{problems[0]} ({len(problems)} of {parts} parts can't be encoded; the others are done)"
+        )
 
 
 def find_parts(sources: Sequence[str]) -> list[Part]:
@@ -110,14 +118,20 @@ def find_parts(sources: Sequence[str]) -> list[Part]:
     parts: dict[str, Part] = {}
     for source in sources:
         if source == "-" or source.startswith("hub:") or source.partition(":")[0] in DATASETS:
-            raise InputError(f"{source}: a folder of vectors gets a file for each file; name files or a pattern")
+            raise InputError(
+                f"{source}: a folder of vectors gets a file for each file; name files or a pattern"
+            )
         for place, name, time in _found(source):
             format_of(Path(name))
-            stem = PurePath(name).with_suffix("") if name.lower().endswith(".gz") else PurePath(name)
+            stem = (
+                PurePath(name).with_suffix("") if name.lower().endswith(".gz") else PurePath(name)
+            )
             part = Part(place, name, time, stem.with_suffix(SUFFIX).as_posix())
             known = parts.setdefault(part.name, part)
             if (known.source.system, known.source.path) != (place.system, place.path):
-                raise InputError(f"{known.source.name} and {place.name}: both become {part.name}; make two folders")
+                raise InputError(
+                    f"{known.source.name} and {place.name}: both become {part.name}; make two folders"
+                )
     return list(parts.values())
 
 
@@ -125,7 +139,9 @@ def _found(source: str) -> Iterator[tuple[Place, str, int]]:
     """The files of a source, each with its name below the source and its time."""
     if "://" in source or os.path.isdir(source):
         folder = Place.of(source)
-        names = {name: time for name, time in folder.files().items() if not re.search(r"(^|/)[._]", name)}
+        names = {
+            name: time for name, time in folder.files().items() if not re.search(r"(^|/)[._]", name)
+        }
         if not names:
             raise InputError(f"{folder.name}: no file is there")
         for name, time in sorted(names.items()):
@@ -135,14 +151,20 @@ def _found(source: str) -> Iterator[tuple[Place, str, int]]:
     fixed = Path(*takewhile(lambda name: not glob.has_magic(name), Path(source).parts[:-1]))
     for path in files_of(source):
         place = Place.of(path)
-        yield place, path.relative_to(fixed).as_posix(), place.files().get("", 0)  # a file may go meanwhile
+        yield (
+            place,
+            path.relative_to(fixed).as_posix(),
+            place.files().get("", 0),
+        )  # a file may go meanwhile
 
 
 def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
     match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", shard)
     number, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= count:
-        raise InputError(f"shard {shard}: write NUMBER/COUNT; the shards of 8 are 1/8, 2/8 and so on to 8/8")
+        raise InputError(
+            f"shard {shard}: write NUMBER/COUNT; the shards of 8 are 1/8, 2/8 and so on to 8/8"
+        )
     return parts[number - 1 :: count]
 
 
@@ -171,7 +193,9 @@ class VectorFolder:
         name, manifest = self.place.name, self.place.below(MANIFEST)
         if not manifest.files():
             if any(file[:1] not in (".", "_") for file in self.place.files()):
-                raise InputError(f"{name}: it has files that isotune encode did not make; name a new folder")
+                raise InputError(
+                    f"{name}: it has files that isotune encode did not make; name a new folder"
+                )
             try:
                 with manifest.written(new=True) as file:
                     file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
@@ -182,7 +206,9 @@ class VectorFolder:
             theirs = read_json(file)
         if theirs.get("fingerprint") != settings["fingerprint"]:
             other = theirs.get("encoder")
-            raise InputError(f"{name}: it holds vectors of another encoder, {other}; name another folder")
+            raise InputError(
+                f"{name}: it holds vectors of another encoder, {other}; name another folder"
+            )
         for option in sorted(settings.keys() - {"isotune", "encoder"}):
             if theirs.get(option) != settings[option]:
                 raise InputError(
@@ -195,16 +221,22 @@ class VectorFolder:
         """The parts whose file of vectors is not there, or is not of the text as it is."""
         if inside := [part for part in parts if part.source.path.startswith(f"{self.place.path}/")]:
             text = inside[0].source.name
-            raise InputError(f"{text}: it is in {self.place.name}, the folder of the vectors; name sources without it")
+            raise InputError(
+                f"{text}: it is in {self.place.name}, the folder of the vectors; name sources without it"
+            )
         times = self.place.files()
 
         def is_done(part: Part) -> bool:
             later = times.get(part.name, part.time - CLOCK) - part.time
-            return abs(later) < CLOCK or (later > 0 and not self.place.is_local)  # objects are newer than their text
+            return abs(later) < CLOCK or (
+                later > 0 and not self.place.is_local
+            )  # objects are newer than their text
 
         return [part for part in parts if not is_done(part)]
 
-    def encode(self, part: Part, encoder: Encoder, advance: Advance | None = None) -> tuple[int, int]:
+    def encode(
+        self, part: Part, encoder: Encoder, advance: Advance | None = None
+    ) -> tuple[int, int]:
         """Makes the file of vectors of a part; returns its number of rows, and how many of their texts were cut."""
         cut = encoder.seen["cut"]
         with part.source.read() as text, self.place.below(part.name).written() as file:

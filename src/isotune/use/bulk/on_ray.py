@@ -41,7 +41,9 @@ def encode_on_ray(
         columns, precision, normalize, advance: as `encode_files` has them.
     """
     parts = find_parts(sources)
-    encoder = os.path.abspath(encoder) if os.path.exists(encoder) else encoder  # tasks have another current folder
+    encoder = (
+        os.path.abspath(encoder) if os.path.exists(encoder) else encoder
+    )  # tasks have another current folder
     gpus = min(1, connect(address)[1])
     ((_, number_type),) = spread(partial(resolved, precision), ["cuda" if gpus else "cpu"], gpus)
     number_type = cast(Precision | None, number_type)

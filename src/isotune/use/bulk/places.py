@@ -30,7 +30,9 @@ class Place(NamedTuple):
             system, path = fs.FileSystem.from_uri(str(name))
         except (ArrowException, OSError) as error:
             reason = str(error).replace(str(name), "the address")  # which may have a password
-            raise InputError(f"{scheme}://...: no place for files ({' '.join(reason.split())})") from None
+            raise InputError(
+                f"{scheme}://...: no place for files ({' '.join(reason.split())})"
+            ) from None
         return cls(f"{scheme}://{path}", system, path)
 
     @property
@@ -40,14 +42,20 @@ class Place(NamedTuple):
 
     def below(self, name: str) -> "Place":
         """The place of this name in the folder; of the name "", the place itself."""
-        return Place(os.path.join(self.name, name), self.system, f"{self.path}/{name}") if name else self
+        return (
+            Place(os.path.join(self.name, name), self.system, f"{self.path}/{name}")
+            if name
+            else self
+        )
 
     def files(self) -> dict[str, int]:
         """The files in the folder and in its folders: the time in nanoseconds of each name. A file has the name ""."""
         with reaching(self.name):
             found = [self.system.get_file_info(self.path)]
             if not found[0].is_file:
-                found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True, recursive=True))
+                found = self.system.get_file_info(
+                    fs.FileSelector(self.path, allow_not_found=True, recursive=True)
+                )
         return {file.path[len(self.path) + 1 :]: file.mtime_ns for file in found if file.is_file}
 
     @contextmanager

@@ -42,7 +42,9 @@ def write_npy(file: BinaryIO, dimension: int, blocks: Iterable[Vectors]) -> int:
     return rows
 
 
-def write_parquet(file: BinaryIO, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]) -> int:
+def write_parquet(
+    file: BinaryIO, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]
+) -> int:
     """Writes blocks of n rows with vectors [n, dimension]; returns the number of rows."""
     rows, field = 0, pa.field(VECTOR, pa.list_(pa.float32(), dimension))
     with pq.ParquetWriter(file, schema.append(field)) as writer:
@@ -54,7 +56,9 @@ def write_parquet(file: BinaryIO, schema: pa.Schema, dimension: int, blocks: Ite
 
 
 def _write_header(file: BinaryIO, rows: int, dimension: int) -> None:
-    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)})
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
+    )
 
 
 def encode_file(
@@ -66,9 +70,15 @@ def encode_file(
     advance: Advance | None = None,
 ) -> int:
     """Writes a parquet file of a file's rows, in order and without blank texts, with `encode_files`' options."""
-    with (_parquet if source.suffix.lower() == ".parquet" else _records)(source, columns) as (column, schema, tables):
+    with (_parquet if source.suffix.lower() == ".parquet" else _records)(source, columns) as (
+        column,
+        schema,
+        tables,
+    ):
         if VECTOR in schema.names:
-            raise InputError(f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name")
+            raise InputError(
+                f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name"
+            )
         rows = schema.empty_table()  # those that were read and not yet written
 
         def texts() -> Iterator[str]:
@@ -79,7 +89,9 @@ def encode_file(
 
         def encoded() -> Iterator[tuple[pa.Table, Vectors]]:
             nonlocal rows
-            for part, vectors in encoder.encode_parts(texts(), normalize=normalize, advance=advance):
+            for part, vectors in encoder.encode_parts(
+                texts(), normalize=normalize, advance=advance
+            ):
                 yield rows.slice(0, len(part)), vectors
                 rows = rows.slice(len(part))
 
@@ -91,7 +103,9 @@ def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -
     groups = checked_columns(str(path), Sentence, available, columns)
     if len(groups) > 1:
         names = ", ".join(name for (name,) in groups)
-        raise InputError(f"{path}: it has several texts in a row ({names}); name one by columns, as sentence=COLUMN")
+        raise InputError(
+            f"{path}: it has several texts in a row ({names}); name one by columns, as sentence=COLUMN"
+        )
     return groups[0][0]
 
 
@@ -107,7 +121,9 @@ def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[Source]:
             for batch in parquet_batches(file, str(path), PART):
                 table = pa.Table.from_batches([batch])
                 texts = enumerate(table[column].to_pylist(), done + 1)
-                filled = [text_value(text, column, f"{path}:{number}") != "" for number, text in texts]
+                filled = [
+                    text_value(text, column, f"{path}:{number}") != "" for number, text in texts
+                ]
                 blank += [done + row for row, is_filled in enumerate(filled, 1) if not is_filled]
                 done += len(table)
                 yield table.filter(pa.array(filled, pa.bool_())) if not all(filled) else table

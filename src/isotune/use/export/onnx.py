@@ -66,7 +66,9 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
         )
         (folder / "encode.py").write_text(example, "utf-8")
         _write_graph(encoder, folder / "model.onnx")
-        model_config = encoder.language_model.config  # the kind of model and the length, for servers that ask for them
+        model_config = (
+            encoder.language_model.config
+        )  # the kind of model and the length, for servers that ask for them
         model_config.architectures = [type(encoder.language_model).__name__]
         model_config.save_pretrained(folder)
         write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": encoder.max_length})
@@ -84,11 +86,15 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
 def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
     """Writes the tokenizer with the text after the sentence. Published ones may pad to one length; none cuts."""
     if not encoder.tokenizer.is_fast:
-        raise InputError(f"export: {type(encoder.tokenizer).__name__} can't be written as a tokenizer.json")
+        raise InputError(
+            f"export: {type(encoder.tokenizer).__name__} can't be written as a tokenizer.json"
+        )
     _, after = split_prompt(encoder.prompt, encoder.lowercase)
     source = with_suffix(encoder.tokenizer, after) if after else encoder.tokenizer
     source.model_max_length = encoder.max_length
-    save_tokenizer(source, folder)  # its tokenizer.json neither cuts nor pads, so another takes its place
+    save_tokenizer(
+        source, folder
+    )  # its tokenizer.json neither cuts nor pads, so another takes its place
     tokenizer: Tokenizer = Tokenizer.from_str(source.backend_tokenizer.to_str())
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding(pad_id=source.pad_token_id or 0, pad_token=source.pad_token or "")
@@ -98,7 +104,9 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
 
 def _run_example(folder: Path, sentences: Sequence[str]) -> NDArray[np.float32]:
     encode = runpy.run_path(str(folder / "encode.py"))["encode"]
-    return np.concatenate([encode(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
+    return np.concatenate(
+        [encode(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)]
+    )
 
 
 def _write_graph(encoder: Encoder, path: Path) -> None:
@@ -106,7 +114,9 @@ def _write_graph(encoder: Encoder, path: Path) -> None:
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
     graph = PaddedEncoder(encoder).eval()
-    ids = torch.full((2, 3), encoder.tokenizer.pad_token_id or 0)  # sizes that torch takes for no constant
+    ids = torch.full(
+        (2, 3), encoder.tokenizer.pad_token_id or 0
+    )  # sizes that torch takes for no constant
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of each step
     with warnings.catch_warnings(action="ignore"), torch.no_grad():
         program = torch.onnx.export(
@@ -133,8 +143,12 @@ class PaddedEncoder(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         """Takes over the parts of an encoder. The encoder's model gets transformers' attention, for good."""
         super().__init__()
-        if encoder.pooling.mode not in FLAGS:  # in ONNX there are no QR decompositions, which wk needs
-            raise InputError(f"pooling {encoder.pooling.mode}: not made for ONNX; export one of {', '.join(FLAGS)}")
+        if (
+            encoder.pooling.mode not in FLAGS
+        ):  # in ONNX there are no QR decompositions, which wk needs
+            raise InputError(
+                f"pooling {encoder.pooling.mode}: not made for ONNX; export one of {', '.join(FLAGS)}"
+            )
         backbone = encoder.backbone
         backbone.pad()
         self.backbone, self.heads = backbone, encoder.heads
@@ -145,13 +159,21 @@ class PaddedEncoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Encodes a padded batch."""
         first = self.backbone.first_position
-        positions = (torch.arange(input_ids.shape[1], device=input_ids.device) + first).expand_as(input_ids)  # [N, L]
+        positions = (torch.arange(input_ids.shape[1], device=input_ids.device) + first).expand_as(
+            input_ids
+        )  # [N, L]
         if first:  # see `Backbone._positions`
             counted = (input_ids != first - 1).long()
             positions = counted.cumsum(1) * counted + first - 1
-        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": positions}
+        inputs = {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "position_ids": positions,
+        }
         states = self.backbone.run_model(inputs, self.layers)
-        average = reduce(add, (share * states[layer] for layer, share in self.layers.items()))  # [N, L, d]
+        average = reduce(
+            add, (share * states[layer] for layer, share in self.layers.items())
+        )  # [N, L, d]
         return self.heads(self._pool(average, input_ids, attention_mask))
 
     def _pool(self, states: Tensor, ids: Tensor, mask: Tensor) -> Tensor:

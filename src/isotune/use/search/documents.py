@@ -26,15 +26,21 @@ class Document(NamedTuple):
 
 
 def read_documents(
-    sources: Source | Sequence[Source], columns: Mapping[str, str] | None = None, id_column: str | None = None
+    sources: Source | Sequence[Source],
+    columns: Mapping[str, str] | None = None,
+    id_column: str | None = None,
 ) -> Iterator[Document]:
     """Streams the documents of all sources; memory does not grow with their size.
 
     A record gives a document for each of its text columns, and a blank text gives none. Ids are in `id_column`, or else
     in the column "id"; where there is none, an id is FILE:LINE. Of several text columns, the name is added to the id.
     """
-    files = [file for source in several(sources) for file in read_records(source, RowQuery(Sentence))]
-    return chain.from_iterable([_documents(file.place, file.records, columns or {}, id_column) for file in files])
+    files = [
+        file for source in several(sources) for file in read_records(source, RowQuery(Sentence))
+    ]
+    return chain.from_iterable(
+        [_documents(file.place, file.records, columns or {}, id_column) for file in files]
+    )
 
 
 def as_documents(rows: Iterable[Any]) -> Iterator[Document]:
@@ -45,21 +51,29 @@ def as_documents(rows: Iterable[Any]) -> Iterator[Document]:
     return read_documents([rows]) if first and isinstance(first[0], Mapping) else rows
 
 
-def _documents(name: str, records: Records, columns: Mapping[str, str], id_column: str | None) -> Iterator[Document]:
+def _documents(
+    name: str, records: Records, columns: Mapping[str, str], id_column: str | None
+) -> Iterator[Document]:
     text_columns: list[str] = []
     blank: list[int] = []
     for number, record in records:
         place = f"{name}:{number}"
         if not text_columns:  # the first record decides
-            text_columns = [column for (column,) in checked_columns(name, Sentence, list(record), columns)]
+            text_columns = [
+                column for (column,) in checked_columns(name, Sentence, list(record), columns)
+            ]
             key = id_column or (ID if ID in record else None)
         if missing := {*text_columns, *([key] if key else [])} - record.keys():
-            raise InputError(f"{place}: no column {min(missing)!r}; it has {', '.join(map(repr, record))}")
+            raise InputError(
+                f"{place}: no column {min(missing)!r}; it has {', '.join(map(repr, record))}"
+            )
         value = record[key] if key else place
         document_id = "" if value is None else str(value).strip()
         if not document_id:
             raise InputError(f"{place}: {key} is blank; each row needs an id")
-        others = {column: value for column, value in record.items() if column not in (*text_columns, key)}
+        others = {
+            column: value for column, value in record.items() if column not in (*text_columns, key)
+        }
         if isinstance(record, Cells):
             others = Cells(others)
         for column in text_columns:

@@ -40,7 +40,15 @@ COMPARISONS = ("=", "!=", "<>", "<", "<=", ">", ">=")
 # The grammar is checked on a letter for each word: c is a column, t a text, v another literal.
 LETTERS = {
     **dict.fromkeys(COMPARISONS, "s"),
-    **{"AND": "j", "OR": "j", "NOT": "n", "TRUE": "v", "FALSE": "v", "IS NULL": "0", "IS NOT NULL": "0"},
+    **{
+        "AND": "j",
+        "OR": "j",
+        "NOT": "n",
+        "TRUE": "v",
+        "FALSE": "v",
+        "IS NULL": "0",
+        "IS NOT NULL": "0",
+    },
     **{"IN": "i", "NOT IN": "i", "LIKE": "l", "NOT LIKE": "l", "(": "(", ")": ")", ",": ","},
 }
 TEST = re.compile(r"[ctv]s[ctv]|ci\([tv](?:,[tv])*\)|clt|c0|c")
@@ -55,7 +63,9 @@ ALLOWED = (
 def parse(where: str, columns: pa.Schema) -> str:
     """Reads a filter on these columns, and writes what was read as SQL."""
     if len(where) > LONGEST:
-        raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST:,}")
+        raise InputError(
+            f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST:,}"
+        )
     place = ""
     try:
         letters, end = "", 0
@@ -69,21 +79,30 @@ def parse(where: str, columns: pa.Schema) -> str:
         for _ in range(DEEPEST):
             conditions = NESTED.sub("x", conditions)
         if not re.fullmatch("x(jx)*", conditions):
-            raise ValueError(f"no condition, or more than {DEEPEST} parentheses and NOTs, one inside the other")
-        if sum(pattern.count("_") for key, pattern in pairwise(words) if key.endswith("LIKE")) > MOST_BLANKS:
+            raise ValueError(
+                f"no condition, or more than {DEEPEST} parentheses and NOTs, one inside the other"
+            )
+        if (
+            sum(pattern.count("_") for key, pattern in pairwise(words) if key.endswith("LIKE"))
+            > MOST_BLANKS
+        ):
             raise ValueError(f"more than {MOST_BLANKS} signs _ in patterns; % is free")
         types = {f"`{field.name}`": field.type for field in columns}
         for test in TEST.finditer(letters):
             part = slice(*test.span())
             words[part] = _comparable(words[part], types)
     except ValueError as error:
-        raise refusal(where, f"at {place[:30]!r}: {error}" if place else str(error), columns) from None
+        raise refusal(
+            where, f"at {place[:30]!r}: {error}" if place else str(error), columns
+        ) from None
     return " ".join(words)
 
 
 def refusal(where: str, reason: str, columns: pa.Schema) -> InputError:
     """The error about a filter, in one line."""
-    return InputError(f"filter {where[:200]!r}: {reason}. Its columns are {', '.join(columns.names)}; {ALLOWED}")
+    return InputError(
+        f"filter {where[:200]!r}: {reason}. Its columns are {', '.join(columns.names)}; {ALLOWED}"
+    )
 
 
 def _read(kind: str, word: str, columns: Sequence[str]) -> tuple[str, str]:
@@ -103,10 +122,14 @@ def _read(kind: str, word: str, columns: Sequence[str]) -> tuple[str, str]:
         try:
             return "v", f"{name} '{(date if name == 'date' else datetime).fromisoformat(quoted)}'"
         except ValueError:
-            raise ValueError("no date or time such as date '2024-12-31' or timestamp '2024-12-31 23:59:59'") from None
+            raise ValueError(
+                "no date or time such as date '2024-12-31' or timestamp '2024-12-31 23:59:59'"
+            ) from None
     alike = [column for column in columns if kind == "name" and column.lower() == word.lower()]
     if len(found := [word] if word in columns else alike) != 1:
-        raise ValueError(f"no column {word!r}" + "; NULL only follows IS" * (word.upper() == "NULL"))
+        raise ValueError(
+            f"no column {word!r}" + "; NULL only follows IS" * (word.upper() == "NULL")
+        )
     return "c", f"`{found[0]}`"
 
 
@@ -126,6 +149,10 @@ def _comparable(test: list[str], types: Mapping[str, pa.DataType]) -> list[str]:
     test = [values.get(word, word) for word in test]
     if all(value.lstrip("-").isdigit() for value in values.values()):
         return test
-    whole = (name for name, type_ in types.items() if pa.types.is_integer(type_) or pa.types.is_decimal(type_))
+    whole = (
+        name
+        for name, type_ in types.items()
+        if pa.types.is_integer(type_) or pa.types.is_decimal(type_)
+    )
     casts = {name: f"CAST({name} AS DOUBLE)" for name in whole}
     return [casts.get(word, word) for word in test]

@@ -42,7 +42,10 @@ ASKED = 1_000  # rows that show what another encoder changes
 MOST = 1_000_000_000  # rows of an answer; LanceDB counts with 32 bits
 DESCRIPTION = "index.json"
 LOCK = "lock"
-UNUSED = {LOCK, TABLE_FOLDER}  # what a process leaves that is killed before the index has a description
+UNUSED = {
+    LOCK,
+    TABLE_FOLDER,
+}  # what a process leaves that is killed before the index has a description
 KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 
 
@@ -73,7 +76,13 @@ class Index:
         self._encoder: Encoder | None = None
 
     @classmethod
-    def create(cls, folder: str | Path, encoder: str | Path | Encoder, *, precision: Precision | None = None) -> Index:
+    def create(
+        cls,
+        folder: str | Path,
+        encoder: str | Path | Encoder,
+        *,
+        precision: Precision | None = None,
+    ) -> Index:
         """Creates an empty index in a new or empty folder.
 
         Args:
@@ -101,10 +110,14 @@ class Index:
         with telling(OSError, f"{folder}: it can't be written"):
             make_folder(folder)
             if any(path.suffix != ".part" and path.name not in UNUSED for path in folder.iterdir()):
-                raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
+                raise InputError(
+                    f"{folder}: it exists already and is not empty; an index is made in a new folder"
+                )
             with _changing(folder):
                 if (folder / DESCRIPTION).exists():
-                    raise InputError(f"{folder}: another process has made an index here; give the command again")
+                    raise InputError(
+                        f"{folder}: another process has made an index here; give the command again"
+                    )
                 index = cls(folder, description)
                 if len(index):
                     raise InputError(
@@ -121,7 +134,9 @@ class Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given."""
         path = Path(folder, DESCRIPTION)
         if not path.exists():
-            raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}")
+            raise InputError(
+                f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}"
+            )
         description = read_json(path)
         if not isinstance(description, dict) or not description.keys() >= KEYS:
             raise InputError(f"{path}: it does not describe an index; make a new index")
@@ -134,13 +149,17 @@ class Index:
     def encoder(self) -> Encoder:
         """The encoder that made the vectors."""
         if self._encoder is None and self.description["encoder"] is None:
-            raise InputError(f"{self.folder}: it was made with an encoder without a name; give the encoder")
+            raise InputError(
+                f"{self.folder}: it was made with an encoder without a name; give the encoder"
+            )
         return self._encoder or self._use(self.description["encoder"])
 
     def __len__(self) -> int:
         return len(self.store)
 
-    def add(self, documents: Iterable[Document | Mapping[str, object]], *, show_progress: bool = False) -> Changes:
+    def add(
+        self, documents: Iterable[Document | Mapping[str, object]], *, show_progress: bool = False
+    ) -> Changes:
         """Makes the index agree with documents: adds those with new ids and replaces those that have changed.
 
         Documents may be rows: dicts or a table (pandas, polars, Arrow, `datasets`), with ids in the column "id".
@@ -149,7 +168,10 @@ class Index:
         Raises:
             InputError: two documents have the same id, a column can't be kept, or another process changes the index.
         """
-        with _changing(self.folder), typed(_records(as_documents(documents)), self.store.schema) as (schema, tables):
+        with (
+            _changing(self.folder),
+            typed(_records(as_documents(documents)), self.store.schema) as (schema, tables),
+        ):
             self.store.take_columns(schema)
             return self._add(tables, show_progress)
 
@@ -181,7 +203,9 @@ class Index:
         The other index can be searched meanwhile, but not changed.
         """
         if other.folder.resolve() == self.folder.resolve():
-            raise InputError(f"{self.folder}: an index can't be added to itself; name another folder")
+            raise InputError(
+                f"{self.folder}: an index can't be added to itself; name another folder"
+            )
         with _changing(other.folder), _changing(self.folder):
             self.store.take_columns(other.store.schema)
             return self._add(other.store.tables(PART), show_progress)
@@ -192,7 +216,10 @@ class Index:
         rows = list({row["text"]: row for row in drawn}.values())
         if len(rows) < FEWEST_SENTENCES:
             return len(rows), len(rows)
-        texts, before = [row["text"] for row in rows], np.array([row["vector"] for row in rows], np.float32)
+        texts, before = (
+            [row["text"] for row in rows],
+            np.array([row["vector"] for row in rows], np.float32),
+        )
         changes = compare_text(before, encoder.encode_document(texts, normalize=True), texts)
         return round(changes.same_nearest * len(rows)), len(rows)
 
@@ -235,12 +262,19 @@ class Index:
         if hybrid:
             rows = _fuse(rows, self.store.by_words(query, ranked, where))[:k]
         cosines = [float(np.dot(np.asarray(row["vector"], np.float32), vector)) for row in rows]
-        columns = [{name: value for name, value in row.items() if name not in FIXED} for row in rows]
-        return [Hit(cosine, row["id"], row["text"], of) for cosine, row, of in zip(cosines, rows, columns, strict=True)]
+        columns = [
+            {name: value for name, value in row.items() if name not in FIXED} for row in rows
+        ]
+        return [
+            Hit(cosine, row["id"], row["text"], of)
+            for cosine, row, of in zip(cosines, rows, columns, strict=True)
+        ]
 
     def _use(self, encoder: str | Path | Encoder) -> Encoder:
         precision = self.description["precision"]
-        loaded = encoder if isinstance(encoder, Encoder) else Encoder.load(encoder, precision=precision)
+        loaded = (
+            encoder if isinstance(encoder, Encoder) else Encoder.load(encoder, precision=precision)
+        )
         if (fingerprint := loaded.fingerprint()) != (expected := self.description["fingerprint"]):
             name = "the given encoder" if isinstance(encoder, Encoder) else encoder
             raise InputError(
@@ -256,17 +290,26 @@ def _changing(folder: Path) -> Iterator[None]:
     try:
         lock = FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
-        raise InputError(f"{folder}: another process is changing it; try again when it has ended") from None
+        raise InputError(
+            f"{folder}: another process is changing it; try again when it has ended"
+        ) from None
     except OSError as error:
-        raise InputError(f"{folder}: it can't be locked ({error.strerror or error}); copy it first") from error
+        raise InputError(
+            f"{folder}: it can't be locked ({error.strerror or error}); copy it first"
+        ) from error
     with lock:
         yield
 
 
 def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
     names: set[str] = set()
-    full = telling(sqlite3.Error, "the ids can't be compared in a temporary file", "; free some space")
-    with full, closing(sqlite3.connect("")) as ids:  # in a nameless temporary file, so that memory stays flat
+    full = telling(
+        sqlite3.Error, "the ids can't be compared in a temporary file", "; free some space"
+    )
+    with (
+        full,
+        closing(sqlite3.connect("")) as ids,
+    ):  # in a nameless temporary file, so that memory stays flat
         ids.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
         for document in documents:
             place = document.place or document.id
@@ -275,7 +318,9 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
                 names.add(name)
             key = str(document.id).encode(errors="surrogatepass")
             if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
-                raise InputError(f"{place}: two rows have the id {document.id!r}; name another column as id")
+                raise InputError(
+                    f"{place}: two rows have the id {document.id!r}; name another column as id"
+                )
             record = {"id": document.id, "text": document.text, **document.columns}
             yield place, Cells(record) if isinstance(document.columns, Cells) else record
 

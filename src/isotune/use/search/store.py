@@ -59,20 +59,29 @@ class Store:
         self._on_disk: set[Path] = set()  # files of the table
         self.dimension = dimension
         # Only commits make files of rows, so a table that has such files and no commit is damaged.
-        if any((folder / TABLE_FOLDER).glob("_versions/*.manifest")) or any((folder / TABLE_FOLDER).glob("data/*")):
+        if any((folder / TABLE_FOLDER).glob("_versions/*.manifest")) or any(
+            (folder / TABLE_FOLDER).glob("data/*")
+        ):
             with reading(folder):
                 self.table = database.open_table(TABLE)
             if self.table.schema.field("vector").type.list_size != dimension:
-                raise InputError(f"{folder}: its vectors don't have the {dimension} features that it describes")
+                raise InputError(
+                    f"{folder}: its vectors don't have the {dimension} features that it describes"
+                )
         else:  # no table, or a folder without any commit, which a killed process or a full disk has left
             types = pa.string(), pa.string(), pa.list_(pa.float32(), dimension)
-            fields = [pa.field(name, type_, nullable=False) for name, type_ in zip(FIXED, types, strict=True)]
+            fields = [
+                pa.field(name, type_, nullable=False)
+                for name, type_ in zip(FIXED, types, strict=True)
+            ]
             with writing(folder):
                 self.table = database.create_table(TABLE, schema=pa.schema(fields))
         if not any(index.columns == ["text"] for index in self.table.list_indices()):
             # Words are cut by Unicode's rules, so that languages without spaces have words too. Positions are left
             # out: only phrases need them, and merging fragments has failed with them.
-            words = lancedb().index.FTS(base_tokenizer="icu", remove_stop_words=False, with_position=False)
+            words = lancedb().index.FTS(
+                base_tokenizer="icu", remove_stop_words=False, with_position=False
+            )
             with writing(folder):
                 self.table.create_index("text", config=words)
 
@@ -82,7 +91,9 @@ class Store:
     @property
     def schema(self) -> pa.Schema:
         """The columns without the vector."""
-        return pa.schema([field.with_nullable(True) for field in self.table.schema if field.name != "vector"])
+        return pa.schema(
+            [field.with_nullable(True) for field in self.table.schema if field.name != "vector"]
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -96,7 +107,9 @@ class Store:
 
     def by_words(self, query: str, k: int, where: str | None = None) -> list[Row]:
         """The k rows whose words fit a query best (BM25)."""
-        return self._rows(self.table.search(query, query_type="fts", fts_columns="text").limit(k), where, "_score")
+        return self._rows(
+            self.table.search(query, query_type="fts", fts_columns="text").limit(k), where, "_score"
+        )
 
     def first(self, k: int, where: str | None = None) -> list[Row]:
         """The first k rows that fit a filter."""
@@ -121,7 +134,10 @@ class Store:
         new = [field for field in schema if field.name not in known]
         empty = []
         for field in schema:
-            if field.type != pa.null() and (type_ := known.get(field.name, field.type)) != field.type:
+            if (
+                field.type != pa.null()
+                and (type_ := known.get(field.name, field.type)) != field.type
+            ):
                 if type_ != pa.null():
                     raise InputError(
                         f"{self.folder}: column {field.name!r} has {words(type_)}, and {words(field.type)} can't be "
@@ -143,10 +159,19 @@ class Store:
     def changed(self, rows: pa.Table) -> tuple[pa.Table, int]:
         """Those of some rows without vectors that are not in the table as they are, and how many of these ids are."""
         rows = conform(rows, self.schema)
-        quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in rows["id"].to_pylist())
-        query = self.table.search().where(f"id IN ({quoted})").select(rows.column_names).limit(len(rows))
+        quoted = ", ".join(
+            "'{}'".format(name.replace("'", "''")) for name in rows["id"].to_pylist()
+        )
+        query = (
+            self.table.search()
+            .where(f"id IN ({quoted})")
+            .select(rows.column_names)
+            .limit(len(rows))
+        )
         known = {row["id"]: row for row in query.to_list()} if len(self) else {}
-        new = [repr(known.get(row["id"])) != repr(row) for row in rows.to_pylist()]  # which tells -0.0 from 0.0
+        new = [
+            repr(known.get(row["id"])) != repr(row) for row in rows.to_pylist()
+        ]  # which tells -0.0 from 0.0
         rows = rows.filter(pa.array(new, pa.bool_()))
         return rows, sum(name in known for name in rows["id"].to_pylist())
 
@@ -154,9 +179,15 @@ class Store:
         """Adds rows with vectors [n, d], or replaces those of the same ids: one commit; none if a vector has NaN."""
         refuse_no_numbers(vectors, rows["id"])
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
-        table = conform(rows, self.schema).append_column("vector", column).select(self.table.schema.names)
+        table = (
+            conform(rows, self.schema)
+            .append_column("vector", column)
+            .select(self.table.schema.names)
+        )
         with writing(self.folder):
-            self.table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(table)
+            self.table.merge_insert(
+                "id"
+            ).when_matched_update_all().when_not_matched_insert_all().execute(table)
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
@@ -185,7 +216,9 @@ class Store:
         with self._filtering(where) as condition:
             if condition:
                 query = query.where(condition, prefilter=True)
-            return rows_of(query.select([*FIXED, *self.columns, *score]).to_arrow().drop_columns(score))
+            return rows_of(
+                query.select([*FIXED, *self.columns, *score]).to_arrow().drop_columns(score)
+            )
 
     @contextmanager
     def _filtering(self, where: str | None) -> Iterator[str | None]:
@@ -197,7 +230,9 @@ class Store:
             except ValueError as error:
                 if where is None:
                     raise
-                reason = re.sub(r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL).strip(" .")
+                reason = re.sub(
+                    r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL
+                ).strip(" .")
                 raise refusal(where, reason, columns) from error
 
 
@@ -213,14 +248,19 @@ def refuse_name(name: str, place: str) -> None:
 
 @contextmanager
 def reading(
-    folder: Path, doing: str = "read", advice: str = "if it is damaged, remove it and make the index again"
+    folder: Path,
+    doing: str = "read",
+    advice: str = "if it is damaged, remove it and make the index again",
 ) -> Iterator[None]:
     """Turns an error of LanceDB or of the disk, while an index is read, into one line."""
     try:
         yield
     except BaseException as error:
         # LanceDB stops at some damaged files by an error of Rust, which is no Exception.
-        known = isinstance(error, ValueError | RuntimeError | OSError) or type(error).__name__ == "PanicException"
+        known = (
+            isinstance(error, ValueError | RuntimeError | OSError)
+            or type(error).__name__ == "PanicException"
+        )
         if not known or isinstance(error, InputError):
             raise
         reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))

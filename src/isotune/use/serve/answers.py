@@ -41,19 +41,30 @@ class Refused(Exception):
     ) -> None:
         """Takes the HTTP status, a line (of the client's lines it makes one), and OpenAI's name of the error."""
         super().__init__(message)
-        self.status, self.message, self.code, self.param = status, str(InputError(message)), code, param
+        self.status, self.message, self.code, self.param = (
+            status,
+            str(InputError(message)),
+            code,
+            param,
+        )
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
         """The answer to the request."""
         kinds = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
-        detail = ErrorDetail(self.message, kinds.get(self.status, "invalid_request_error"), self.param, self.code)
-        return Response(msgspec.json.encode(ErrorBody(detail)), self.status, self.headers, "application/json")
+        detail = ErrorDetail(
+            self.message, kinds.get(self.status, "invalid_request_error"), self.param, self.code
+        )
+        return Response(
+            msgspec.json.encode(ErrorBody(detail)), self.status, self.headers, "application/json"
+        )
 
 
 def busy(message: str) -> Refused:
     """The refusal of a request that the server could answer later."""
-    return Refused(429, f"{message}; try again later", code="rate_limit_exceeded", headers={"retry-after": "1"})
+    return Refused(
+        429, f"{message}; try again later", code="rate_limit_exceeded", headers={"retry-after": "1"}
+    )
 
 
 FAILED = Refused(500, "an error in the server; its log says more")

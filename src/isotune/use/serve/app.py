@@ -66,12 +66,16 @@ class Service:
     index: Index  # if the server searches one
     index_model: str
 
-    def __init__(self, encoders: Mapping[str, Encoder], limits: Limits, index: Index | None, has_keys: bool) -> None:
+    def __init__(
+        self, encoders: Mapping[str, Encoder], limits: Limits, index: Index | None, has_keys: bool
+    ) -> None:
         self.encoders, self.limits, self.counters = dict(encoders), limits, Metrics()
         self.state = bodies.Health(has_keys, index is not None)
         if index is not None:
             self.index = index
-            self.index_model = next(name for name, encoder in encoders.items() if encoder is index.encoder)
+            self.index_model = next(
+                name for name, encoder in encoders.items() if encoder is index.encoder
+            )
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
@@ -88,8 +92,13 @@ class Service:
     async def read(self, request: Request, kind: type[bodies.Body]) -> bodies.Body:
         """Reads the body of a request. Between large ones, other work has as long as the last one took."""
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media != "application/json":  # a page of another origin may send text without asking first
-            raise Refused(400, "the body has to be a JSON object, with the header content-type: application/json")
+        if (
+            media != "application/json"
+        ):  # a page of another origin may send text without asking first
+            raise Refused(
+                400,
+                "the body has to be a JSON object, with the header content-type: application/json",
+            )
         body = await request.body()
         if len(body) <= SMALL_BODY:
             return bodies.parse(body, kind)
@@ -116,9 +125,13 @@ class Service:
         `role` is "query" or "document" where the encoder's prompt for it is wanted.
         """
         if len(texts) > self.limits.items:
-            raise Refused(400, f"{len(texts):,} texts; a request may have {self.limits.items:,}", param=param)
+            raise Refused(
+                400, f"{len(texts):,} texts; a request may have {self.limits.items:,}", param=param
+            )
         if (longest := max(map(len, texts))) > (limit := self.limits.characters):
-            raise Refused(400, f"a text of {longest:,} characters; a text may have {limit:,}", param=param)
+            raise Refused(
+                400, f"a text of {longest:,} characters; a text may have {limit:,}", param=param
+            )
         encoder = self.encoders[model]
         ids: list[list[int]] = []
         tokens = 0
@@ -126,7 +139,9 @@ class Service:
             ids += part
             tokens += sum(map(len, part))
             if tokens > (limit := self.limits.tokens):
-                raise Refused(400, f"more than {limit:,} tokens; send fewer texts in a request", param=param)
+                raise Refused(
+                    400, f"more than {limit:,} tokens; send fewer texts in a request", param=param
+                )
             self.tokens.take(scope, tokens)
         encoded = await self.batcher.encode(encoder, ids)
         refuse_no_numbers(encoded.vectors, texts)
@@ -141,13 +156,19 @@ class Service:
         texts = [body.input] if isinstance(body.input, str) else body.input
         model, encoder = self.named(body.model)
         if body.dimensions not in (None, size := encoder.dimension):
-            message = f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
+            message = (
+                f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
+            )
             raise Refused(400, message, param="dimensions")
         role = bodies.ROLES.get(body.input_type or "")
         encoded = await self.encode(scope, model, texts, "input", role)
         in_bytes = body.encoding_format == "base64"  # which msgspec makes of bytes
-        vectors = (each.tobytes() if in_bytes else each.tolist() for each in encoded.vectors.astype("<f4"))
-        data = (msgspec.json.encode(bodies.Embedding(i, vector)) for i, vector in enumerate(vectors))
+        vectors = (
+            each.tobytes() if in_bytes else each.tolist() for each in encoded.vectors.astype("<f4")
+        )
+        data = (
+            msgspec.json.encode(bodies.Embedding(i, vector)) for i, vector in enumerate(vectors)
+        )
         usage = bodies.Usage(encoded.tokens, encoded.tokens)
         return answer(bodies.Embeddings([], model, usage), "data", data, len(texts))
 
@@ -162,7 +183,9 @@ class Service:
         encoded = await self.encode(scope, model, [*body.first, *(body.second or [])], "first")
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
-        rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first)
+        rows = (
+            json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first
+        )
         usage = bodies.Usage(encoded.tokens, encoded.tokens)
         return answer(bodies.Similarities(model, [], usage), "similarities", rows, len(first))
 
@@ -178,8 +201,14 @@ class Service:
         encoded = await self.encode(scope, self.index_model, [body.query.strip()], "query", "query")
 
         def find() -> list[bytes]:
-            found = [hit for hit in _found(self.index, body, encoded.vectors[0]) if hit.cosine >= least]
-            chances = calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
+            found = [
+                hit for hit in _found(self.index, body, encoded.vectors[0]) if hit.cosine >= least
+            ]
+            chances = (
+                calibration.probability([hit.cosine for hit in found]).tolist()
+                if calibration
+                else repeat(None)
+            )
             pairs = zip(found, chances, strict=False)
             return [as_json({**hit._asdict(), "probability": chance}) for hit, chance in pairs]
 
@@ -227,15 +256,25 @@ def application(
     """
     service = Service(encoders, limits, index, bool(keys))
     operations = [
-        Operation("POST", "/v1/embeddings", service.embeddings, bodies.EmbeddingsRequest, bodies.Embeddings),
-        Operation("POST", "/similarity", service.similarity, bodies.SimilarityRequest, bodies.Similarities),
+        Operation(
+            "POST",
+            "/v1/embeddings",
+            service.embeddings,
+            bodies.EmbeddingsRequest,
+            bodies.Embeddings,
+        ),
+        Operation(
+            "POST", "/similarity", service.similarity, bodies.SimilarityRequest, bodies.Similarities
+        ),
         Operation("GET", "/v1/models", service.models, None, bodies.Models),
         Operation("GET", "/v1/models/{name:path}", service.model_named, None, bodies.Model),
         Operation("GET", HEALTH, service.health, None, bodies.Health),
         Operation("GET", "/metrics", service.metrics, None, None),
     ]
     if index is not None:
-        operations.append(Operation("POST", "/search", service.search, bodies.SearchRequest, bodies.Hits))
+        operations.append(
+            Operation("POST", "/search", service.search, bodies.SearchRequest, bodies.Hits)
+        )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -244,7 +283,11 @@ def application(
 
     def endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         async def answered(request: Request) -> Response:
-            given = await service.read(request, operation.takes) if operation.takes else request.path_params.get("name")
+            given = (
+                await service.read(request, operation.takes)
+                if operation.takes
+                else request.path_params.get("name")
+            )
             made = await operation.do(request.scope, given)
             if isinstance(made, Response):
                 return made
@@ -252,14 +295,24 @@ def application(
 
         return answered
 
-    routes = [Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in operations]
+    routes = [
+        Route(operation.path, endpoint(operation), methods=[operation.method])
+        for operation in operations
+    ]
     page = files("isotune.use.serve") / "page"
-    fixed = {path: Response((page / name).read_bytes(), media_type=kind) for path, (name, kind) in PAGE.items()}
-    fixed[SCHEMA] = Response(msgspec.json.encode(describe(operations)), media_type="application/json")
+    fixed = {
+        path: Response((page / name).read_bytes(), media_type=kind)
+        for path, (name, kind) in PAGE.items()
+    }
+    fixed[SCHEMA] = Response(
+        msgspec.json.encode(describe(operations)), media_type="application/json"
+    )
     routes += [Route(path, content, methods=["GET"]) for path, content in fixed.items()]
     errors = (HTTPException, InputError, Refused, Exception)
     app: ASGIApp = Gate(
-        Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan),
+        Starlette(
+            routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan
+        ),
         limits=limits,
         metrics=service.counters,
         keys=keys,
@@ -285,7 +338,10 @@ def application(
 def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
     search = partial(index.search, body.query, hybrid=body.hybrid, vector=vector)
     try:
-        if read_json(index.folder / "index.json")["fingerprint"] == index.description["fingerprint"]:
+        if (
+            read_json(index.folder / "index.json")["fingerprint"]
+            == index.description["fingerprint"]
+        ):
             return search(body.k, where=body.where)
     except BaseException:  # a panic of LanceDB is no Exception
         found: list[Hit] | None = None
@@ -301,7 +357,9 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    traceback.clear_frames(error.__traceback__)  # which hold the request's texts, and the error itself
+    traceback.clear_frames(
+        error.__traceback__
+    )  # which hold the request's texts, and the error itself
     if isinstance(error, InputError):
         error = Refused(400, str(error))
     elif isinstance(error, HTTPException):

@@ -73,7 +73,9 @@ class Batcher:
     """Encodes texts of many requests together. All methods but `close` belong to one event loop."""
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
-        self._jobs: list[tuple[int, int, _Job]] = []  # a heap of the jobs with waiting texts, by their turns
+        self._jobs: list[
+            tuple[int, int, _Job]
+        ] = []  # a heap of the jobs with waiting texts, by their turns
         self._done, self._numbers = 0, count()  # tokens, texts
         self._changed = threading.Condition()
         self._closed = False
@@ -85,7 +87,9 @@ class Batcher:
             self._prepacked.enter_context(prepacked(encoder.backbone))
         on_cpu = all(encoder.device.type == "cpu" for encoder in encoders)
         self._workers = [
-            threading.Thread(target=self._work, args=(on_cpu,), name=f"encode-{number}", daemon=True)
+            threading.Thread(
+                target=self._work, args=(on_cpu,), name=f"encode-{number}", daemon=True
+            )
             for number in range(self._threads if on_cpu else 1)
         ]
         for worker in self._workers:
@@ -113,7 +117,9 @@ class Batcher:
             with self._changed:
                 job.waiting.clear()
         lengths = [len(tokens) for tokens in ids]
-        return Encoded(vectors, sum(lengths), sum(length >= encoder.max_length for length in lengths))
+        return Encoded(
+            vectors, sum(lengths), sum(length >= encoder.max_length for length in lengths)
+        )
 
     def close(self) -> None:
         """Encodes what waits, and ends the workers."""
@@ -125,7 +131,9 @@ class Batcher:
         for worker in self._workers:
             worker.join()
         self._prepacked.close()
-        torch.set_num_threads(self._threads)  # a worker's setting holds for threads that start later, too
+        torch.set_num_threads(
+            self._threads
+        )  # a worker's setting holds for threads that start later, too
 
     def _work(self, alone: bool) -> None:
         if alone:

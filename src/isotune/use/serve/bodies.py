@@ -17,7 +17,9 @@ from isotune.use.serve.answers import ErrorBody, Refused
 from isotune.use.serve.limits import USUAL
 
 Texts = Annotated[list[str], Meta(min_length=1, max_length=USUAL.items)]
-Name = Annotated[str | None, Meta(description="The name of an encoder of this server. Unset: the first encoder.")]
+Name = Annotated[
+    str | None, Meta(description="The name of an encoder of this server. Unset: the first encoder.")
+]
 Body = TypeVar("Body", bound=Struct)
 ROLES = {"query": "query", "search_query": "query"} | dict.fromkeys(
     ("document", "passage", "search_document"), "document"
@@ -37,7 +39,11 @@ def parse(body: bytes, kind: type[Body]) -> Body:
             raise Refused(400, f"the body has to be a JSON object ({reason})") from None
         name = found[1] or found[2]
         hint = get_type_hints(kind, include_extras=True).get(name)
-        allowed = hint.__metadata__[-1].description if hint else f"the fields are {', '.join(kind.__struct_fields__)}"
+        allowed = (
+            hint.__metadata__[-1].description
+            if hint
+            else f"the fields are {', '.join(kind.__struct_fields__)}"
+        )
         raise Refused(400, f"{name:.50}: {reason:.200}; {allowed}", param=name[:50]) from None
     except (ValueError, RecursionError) as error:
         surrogate = " (half of a surrogate pair is no character)" if b"\\ud" in body.lower() else ""
@@ -57,7 +63,9 @@ class EmbeddingsRequest(Struct):
     model: Name = None
     encoding_format: Annotated[
         Literal["float", "base64"] | None,
-        Meta(description="How a vector is written: float, a list of numbers, or base64, of little-endian float32."),
+        Meta(
+            description="How a vector is written: float, a list of numbers, or base64, of little-endian float32."
+        ),
     ] = None
     input_type: Annotated[
         str | None,
@@ -67,7 +75,8 @@ class EmbeddingsRequest(Struct):
         ),
     ] = None
     dimensions: Annotated[
-        int | None, Meta(description="The length of a vector. Only the encoder's own length is allowed.")
+        int | None,
+        Meta(description="The length of a vector. Only the encoder's own length is allowed."),
     ] = None
 
 
@@ -75,7 +84,9 @@ class Embedding(Struct):
     """The vector of a text, of length 1."""
 
     index: Annotated[int, Meta(description="The number of the text in the request, from 0.")]
-    embedding: Annotated[list[float] | str, Meta(description="The vector, in the format that was asked for.")]
+    embedding: Annotated[
+        list[float] | str, Meta(description="The vector, in the format that was asked for.")
+    ]
     object: Literal["embedding"] = "embedding"
 
 
@@ -100,12 +111,17 @@ class SimilarityRequest(Struct, forbid_unknown_fields=True):
 
     first: Annotated[Texts, Meta(description="A list of 1 to 2,048 texts.")]
     second: Annotated[
-        Texts | None, Meta(description="Other texts. Without them, the first texts are compared with each other.")
+        Texts | None,
+        Meta(
+            description="Other texts. Without them, the first texts are compared with each other."
+        ),
     ] = None
     model: Name = None
     measure: Annotated[
         Literal["cosine", "probability"],
-        Meta(description="cosine, or probability: from a calibrated encoder, that both texts mean the same."),
+        Meta(
+            description="cosine, or probability: from a calibrated encoder, that both texts mean the same."
+        ),
     ] = "cosine"
 
 
@@ -114,7 +130,8 @@ class Similarities(Struct):
 
     model: str
     similarities: Annotated[
-        list[list[float]], Meta(description="A row for each first text, with a number for each second text.")
+        list[list[float]],
+        Meta(description="A row for each first text, with a number for each second text."),
     ]
     usage: Usage
 
@@ -123,9 +140,13 @@ class Model(Struct):
     """An encoder of this server."""
 
     id: str
-    created: Annotated[int, Meta(description="When the server loaded the encoder, in seconds since 1970.")]
+    created: Annotated[
+        int, Meta(description="When the server loaded the encoder, in seconds since 1970.")
+    ]
     dimension: Annotated[int, Meta(description="The length of a vector.")]
-    max_tokens: Annotated[int, Meta(description="Longer texts are cut to this many tokens, special tokens included.")]
+    max_tokens: Annotated[
+        int, Meta(description="Longer texts are cut to this many tokens, special tokens included.")
+    ]
     owned_by: str = "isotune"
     object: Literal["model"] = "model"
 
@@ -155,11 +176,14 @@ class SearchRequest(Struct, forbid_unknown_fields=True):
         Meta(description="A condition on the columns, such as lang = 'en' and year > 2020."),
     ] = None
     hybrid: Annotated[
-        bool, Meta(description="Whether to join the ranking by cosine with a ranking by words (BM25).")
+        bool,
+        Meta(description="Whether to join the ranking by cosine with a ranking by words (BM25)."),
     ] = False
     probability: Annotated[
         Annotated[float, Meta(gt=0, lt=1)] | None,
-        Meta(description="The least probability that a row's text and the query mean the same, between 0 and 1."),
+        Meta(
+            description="The least probability that a row's text and the query mean the same, between 0 and 1."
+        ),
     ] = None
 
 
@@ -168,12 +192,19 @@ class Hit(Struct):
 
     id: str
     text: str
-    cosine: Annotated[float, Meta(description="The cosine similarity of the row's text and the query.")]
+    cosine: Annotated[
+        float, Meta(description="The cosine similarity of the row's text and the query.")
+    ]
     probability: Annotated[
         float | None,
-        Meta(description="That the row's text and the query mean the same; null if the encoder is not calibrated."),
+        Meta(
+            description="That the row's text and the query mean the same; null if the encoder is not calibrated."
+        ),
     ]
-    columns: Annotated[dict[str, Any], Meta(description="The other columns of the row; bytes are written in base64.")]
+    columns: Annotated[
+        dict[str, Any],
+        Meta(description="The other columns of the row; bytes are written in base64."),
+    ]
 
 
 class Hits(Struct):
@@ -194,24 +225,39 @@ class Operation(NamedTuple):
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The description of all operations, which becomes /openapi.json."""
-    kinds = {kind for operation in operations for kind in (operation.takes, operation.gives, ErrorBody) if kind}
+    kinds = {
+        kind
+        for operation in operations
+        for kind in (operation.takes, operation.gives, ErrorBody)
+        if kind
+    }
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
         "info": {"title": "isotune", "version": isotune.__version__, "description": TEXT},
-        "paths": {each.path.replace(":path", ""): {each.method.lower(): _described(each)} for each in operations},
+        "paths": {
+            each.path.replace(":path", ""): {each.method.lower(): _described(each)}
+            for each in operations
+        },
         "components": {"schemas": schemas},
     }
 
 
 def _described(operation: Operation) -> dict[str, Any]:
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-    failed = {"description": "The request is refused, or the server failed", "content": _content(ErrorBody)}
+    failed = {
+        "description": "The request is refused, or the server failed",
+        "content": _content(ErrorBody),
+    }
     return {
         "summary": operation.do.__doc__,
         "operationId": operation.do.__name__,
         "parameters": [name] if "{name" in operation.path else [],
-        **({"requestBody": {"required": True, "content": _content(operation.takes)}} if operation.takes else {}),
+        **(
+            {"requestBody": {"required": True, "content": _content(operation.takes)}}
+            if operation.takes
+            else {}
+        ),
         "responses": {
             "200": {"description": "The answer", "content": _content(operation.gives)},
             "default": failed,

@@ -39,7 +39,21 @@ SECURITY_HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)  # the edges of the histogram of requests
+SECONDS = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+    60,
+)  # the edges of the histogram of requests
 
 
 class Metrics:
@@ -49,7 +63,9 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         counter = partial(Counter, registry=registry)
-        self.requests = counter("isotune_requests", "Answered requests by path and status", ["path", "status"])
+        self.requests = counter(
+            "isotune_requests", "Answered requests by path and status", ["path", "status"]
+        )
         self.seconds = Histogram(
             "isotune_request_seconds",
             "Seconds from a request's header to the end of its answer",
@@ -57,10 +73,16 @@ class Metrics:
             buckets=SECONDS,
             registry=registry,
         )
-        self.in_progress = Gauge("isotune_requests_in_progress", "Requests without an answer yet", registry=registry)
+        self.in_progress = Gauge(
+            "isotune_requests_in_progress", "Requests without an answer yet", registry=registry
+        )
         self.texts = counter("isotune_texts", "Encoded texts", ["model"])
-        self.tokens = counter("isotune_tokens", "Encoded tokens, special tokens included", ["model"])
-        self.cut = counter("isotune_cut_texts", "Texts that may have been cut, to the encoder's limit", ["model"])
+        self.tokens = counter(
+            "isotune_tokens", "Encoded tokens, special tokens included", ["model"]
+        )
+        self.cut = counter(
+            "isotune_cut_texts", "Texts that may have been cut, to the encoder's limit", ["model"]
+        )
 
 
 class Budget:
@@ -78,7 +100,9 @@ class Budget:
         more = count - scope.get(self._key, 0)
         if more > self._left:
             taken = self._limit - self._left
-            raise busy(f"the requests in progress have {taken:,} {self._unit}, and may have {self._limit:,}")
+            raise busy(
+                f"the requests in progress have {taken:,} {self._unit}, and may have {self._limit:,}"
+            )
         self._left -= more
         scope[self._key] = count
 
@@ -100,7 +124,9 @@ class Gate:
     tokens: Budget
 
     def __post_init__(self, keys: Sequence[str]) -> None:
-        self._keys = {hashlib.sha256(key.encode()).digest() for key in keys}  # to look one up tells nothing of a key
+        self._keys = {
+            hashlib.sha256(key.encode()).digest() for key in keys
+        }  # to look one up tells nothing of a key
         self.bytes = Budget(self.limits.bytes_in_progress, self.limits.requests, "bytes")
         self._in_progress: dict[_Request, None] = {}  # the oldest first
 
@@ -125,15 +151,27 @@ class Gate:
         self.metrics.requests.labels(path, request.status).inc()
         self.metrics.seconds.labels(path).observe(seconds)
         client = scope["client"][0] if scope["client"] else "-"
-        logger.info("%s %s %s %s %.0f ms", client, scope["method"], path, request.status or "gone", 1000 * seconds)
+        logger.info(
+            "%s %s %s %s %.0f ms",
+            client,
+            scope["method"],
+            path,
+            request.status or "gone",
+            1000 * seconds,
+        )
 
     async def _pass(self, request: _Request) -> None:
         is_open = request.scope["path"] in self.open_paths
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        is_known = scheme.lower() == "bearer" and hashlib.sha256(key.strip().encode("latin-1")).digest() in self._keys
+        is_known = (
+            scheme.lower() == "bearer"
+            and hashlib.sha256(key.strip().encode("latin-1")).digest() in self._keys
+        )
         if self._keys and not is_open and not is_known:
             message = "the API key is missing or wrong; send the header: Authorization: Bearer KEY"
-            raise Refused(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+            raise Refused(
+                401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"}
+            )
         if is_open or request.scope["method"] != "POST":
             await self.app(request.scope, request.receive, request.send)
             return
@@ -141,7 +179,9 @@ class Gate:
             # The oldest request whose client sends no more makes room: the client may be gone.
             ends = (request.scope.pop(ENDED, None) for request in self._in_progress)
             if not (end := next(filter(None, ends), None)):
-                raise busy(f"{counted(self.limits.requests, 'request')} in progress, which is the limit")
+                raise busy(
+                    f"{counted(self.limits.requests, 'request')} in progress, which is the limit"
+                )
             end()
         self._in_progress[request] = None
         request.scope[HURRY] = request.hurry
@@ -179,7 +219,10 @@ class _Request:
             async with asyncio.timeout(self.limits.body_seconds) as self._deadline:
                 while True:
                     if max(declared, len(body)) > most:
-                        raise Refused(413, f"the body is larger than {most:,} bytes; send fewer texts in a request")
+                        raise Refused(
+                            413,
+                            f"the body is larger than {most:,} bytes; send fewer texts in a request",
+                        )
                     budget.take(self.scope, len(body))
                     if self._is_whole:
                         return bytes(body)
@@ -193,7 +236,9 @@ class _Request:
                 raise _stopping() from None
             seconds = self.limits.body_seconds
             raise Refused(
-                408, f"the body of the request was not complete after {seconds:g} s", headers={"connection": "close"}
+                408,
+                f"the body of the request was not complete after {seconds:g} s",
+                headers={"connection": "close"},
             ) from None
 
     async def run(self, app: ASGIApp, body: bytes) -> None:
@@ -215,7 +260,11 @@ class _Request:
                 await answer
             elif not gone.done():
                 message = f"the server was too busy to answer within {self.limits.seconds:g} s"
-                raise _stopping() if self._stops else Refused(503, message, headers={"retry-after": "10"})
+                raise (
+                    _stopping()
+                    if self._stops
+                    else Refused(503, message, headers={"retry-after": "10"})
+                )
         finally:
             answer.cancel()
             gone.cancel()
@@ -232,4 +281,6 @@ class _Request:
 
 
 def _stopping() -> Refused:
-    return Refused(503, "the server is stopping; ask again when it has started", headers={"retry-after": "10"})
+    return Refused(
+        503, "the server is stopping; ask again when it has started", headers={"retry-after": "10"}
+    )

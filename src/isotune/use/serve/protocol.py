@@ -127,7 +127,9 @@ class Patience(HttpToolsProtocol):
             self.waiting.pop(self, None)
         else:
             self.waiting.setdefault(self)
-            self._start(wanted, self.limits.header_seconds if self._in_header else self.limits.idle_seconds)
+            self._start(
+                wanted, self.limits.header_seconds if self._in_header else self.limits.idle_seconds
+            )
 
     def _start(self, name: str, seconds: float) -> None:
         """Cuts the connection after some seconds, unless the timer is stopped; a timer that runs already goes on."""
@@ -141,7 +143,9 @@ class Patience(HttpToolsProtocol):
 
 def patient(limits: Limits) -> type[Any]:
     """The protocol with these limits, for the connections of one server."""
-    return type("Patience", (Patience,), {"limits": limits, "most": _most_connections(), "waiting": {}})
+    return type(
+        "Patience", (Patience,), {"limits": limits, "most": _most_connections(), "waiting": {}}
+    )
 
 
 def _most_connections() -> int:
@@ -150,4 +154,8 @@ def _most_connections() -> int:
     except ImportError:  # Windows
         return MOST_CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files - min(256, files // 4))
+    return (
+        MOST_CONNECTIONS
+        if files == resource.RLIM_INFINITY
+        else min(MOST_CONNECTIONS, files - min(256, files // 4))
+    )
