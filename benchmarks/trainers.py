@@ -62,7 +62,7 @@ def isotune(
     import torch
 
     from isotune import train, tune_process
-    from isotune.training.step import Stepper, Update
+    from isotune.engine.step import Stepper, Update
 
     tune_process()
     torch.set_num_threads(threads)

@@ -23,11 +23,11 @@ import isotune
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
+from isotune.engine.forward import Adversary, StepEncoding
+from isotune.engine.passes import take_back
+from isotune.engine.workers import Workers
 from isotune.methods.method import Method, VectorView, View
 from isotune.training import Result
-from isotune.training.forward import Adversary, StepEncoding
-from isotune.training.passes import take_back
-from isotune.training.workers import Workers
 from tests.hub.server import LocalHub
 
 WORDS = """

@@ -16,8 +16,8 @@ PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
 ORDER = """
-    version errors signals files registry plugins cluster bundled data views losses kernels encoder methods
-    recipes evaluation report training lab use use.bulk use.search use.export use.serve cli __main__
+    version errors files registry plugins cluster bundled data views losses kernels encoder methods
+    recipes evaluation report engine training lab use use.bulk use.search use.export use.serve cli __main__
 """
 ROOMS = ORDER.split()
 

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from isotune.cli import main
-from isotune.data.tables import rows_of
 from isotune.use.search import Index
+from isotune.use.tables import rows_of
 
 SEED = int(os.environ.get("ISOTUNE_SEED") or Random().randrange(2**32))
 TABLES, PART = 40, 7  # PART: rows of a block, so that a small table has several
@@ -203,7 +203,7 @@ def test_random_tables_are_kept_or_refused_in_a_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("isotune.data.tables.ROWS", PART)
+    monkeypatch.setattr("isotune.use.tables.ROWS", PART)
     monkeypatch.chdir(tmp_path)
     print(f"ISOTUNE_SEED={SEED}")
     codes: list[int] = []

@@ -9,11 +9,11 @@ from isotune.data.packed import pack
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
+from isotune.evaluation.text_changes import CHANGES
 from isotune.methods import back_translation
 from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTranslation
 from isotune.methods.method import Batch
 from isotune.methods.options import BackTranslationOptions, SelfGuidedBackTranslationOptions
-from isotune.report.text_changes import CHANGES
 from tests.conftest import encode_views
 from tests.reference import losses as reference
 from tests.training.conftest import Train

@@ -11,13 +11,13 @@ from isotune.data.packed import pack
 from isotune.data.rows import Sentence
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
+from isotune.engine.feed import Feeder
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, BERTFlow
 from isotune.methods.method import ROWS, Batch, Feed, Method
 from isotune.methods.mirror import Mirror
 from isotune.methods.options import BERTCFOptions, FlowOptions, MirrorOptions
 from isotune.recipes import TrainingOptions
-from isotune.training.feed import Feeder
 from tests.conftest import attached, encode_views, trained
 from tests.data.test_packed import unpack
 from tests.reference import flow as flow_reference

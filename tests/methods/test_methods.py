@@ -13,13 +13,13 @@ from isotune.data.rows import Pair, Sentence, Triplet, text_fields
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
+from isotune.engine.objectives import Objectives
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, ClosedForm, Feed, Method
 from isotune.methods.options import ConSERTOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
-from isotune.training.objectives import Objectives
 from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle, TokenCutoff
 from tests.conftest import attached, encode_views, trained
 from tests.reference import losses as reference

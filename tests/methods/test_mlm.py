@@ -12,6 +12,7 @@ from transformers import BertForMaskedLM
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.language import LanguageHead
+from isotune.engine.objectives import Objectives, build_objectives
 from isotune.errors import InputError
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method
@@ -19,7 +20,6 @@ from isotune.methods.mlm import MLM
 from isotune.methods.options import ConSERTOptions, MethodOptions, MLMOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Stage
-from isotune.training.objectives import Objectives, build_objectives
 from tests.conftest import encode_views
 
 

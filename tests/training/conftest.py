@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 import isotune
+from isotune.engine.step import Stepper
 from isotune.methods import self_guided
 from isotune.training import Result
-from isotune.training.step import Stepper
 
 Train = Callable[..., Result]
 
@@ -23,7 +23,7 @@ Train = Callable[..., Result]
 @pytest.fixture(autouse=True)
 def _a_share_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the tests' batches, too, which are small."""
-    monkeypatch.setattr("isotune.training.workers.SMALLEST", 1)
+    monkeypatch.setattr("isotune.engine.workers.SMALLEST", 1)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from isotune.data.rows import Sentence
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
+from isotune.engine.feed import Corpus
 from isotune.errors import InputError
 from isotune.training import run_folder
-from isotune.training.feed import Corpus
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
 
 

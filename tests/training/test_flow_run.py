@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from isotune.data import Pair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
+from isotune.engine.step import Stepper
 from isotune.methods.whitening import Whitening
-from isotune.training.step import Stepper
 from tests.conftest import WORDS
 from tests.training.conftest import (
     Killed,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
-from isotune.signals import StopSignal
 from isotune.training.run_folder import held
+from isotune.training.signals import StopSignal
 
 
 def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:

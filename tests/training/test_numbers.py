@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
+from isotune.engine.step import Stepper, TrainingFailed
+from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.methods.method import Batch
 from isotune.recipes import TrainingOptions
-from isotune.training.recorder import RunContext
-from isotune.training.step import Stepper, TrainingFailed
-from isotune.training.workers import Workers
+from tests.engine.steps import STEPS, make
 from tests.training.conftest import Train
-from tests.training.steps import STEPS, make
 
 pytestmark = pytest.mark.usefixtures("small_projection")
 
@@ -31,9 +30,7 @@ def stepper(
     objectives.float()
     feeder = SimpleNamespace(batch=lambda step: in_float(batch), steps_per_epoch=10)
     training = TrainingOptions.model_validate({"max_gradient_norm": 1e30, **options})
-    steps = Stepper(
-        RunContext(model, None, None, 0, Workers()), 0, encoder, objectives, feeder, training
-    )  # type: ignore[arg-type]
+    steps = Stepper(0, 0, Workers(), model, encoder, objectives, feeder, training)
     return steps, steps.optimizer.parameters
 
 

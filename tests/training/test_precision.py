@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from isotune.engine.optimizer import Optimizer
 from isotune.kernels.cpu import float32
-from isotune.training.optimizer import Optimizer
 from tests.training.conftest import Train, resume, same, stopped_at, weights
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]

@@ -10,8 +10,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from isotune.errors import InputError
-from isotune.evaluation.labelling.browser import score_in_browser
 from isotune.evaluation.labelling.session import Session, read_labels
+from isotune.use.label_page import score_in_browser
 from tests.use.serve.test_page import opened
 
 PAIRS = [("a <b>cat</b>", "a dog"), ("a car", "the car"), ("rain", "a stone")]

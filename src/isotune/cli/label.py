@@ -62,9 +62,9 @@ def label(
         load_tasks,
         measure,
     )
-    from isotune.evaluation.labelling.browser import score_in_browser
     from isotune.evaluation.labelling.choose import choose_pairs, surely_best
     from isotune.evaluation.labelling.session import FEWEST, Session, read_labels, score_in_terminal
+    from isotune.use.label_page import score_in_browser
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")

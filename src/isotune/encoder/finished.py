@@ -43,8 +43,8 @@ def model_folder(model: str | Path) -> Path | None:
 def model_errors(model: str) -> AbstractContextManager[None]:
     """Turns the hub's errors about a model into an InputError of one line."""
     from isotune.data.hub import (
-        hub_errors,
-    )  # here, because the help of isotune train asks about models here only
+        hub_errors,  # here, because the help of isotune train asks about models here only
+    )
 
     hint = (
         "" if "/" in model else f"; write its owner too: sentence-transformers/{model} or another"

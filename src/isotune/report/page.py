@@ -12,11 +12,11 @@ from isotune.data.datasets import is_stand_in
 from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, printed
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
+from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
 from isotune.report.stages import METRIC_TITLES, group_by_stage, read_records
 from isotune.report.templates import template
-from isotune.report.text_changes import CHANGES, NEIGHBOURS, TextChanges
 
 
 def write_report(run: Path) -> Path:

@@ -3,4 +3,4 @@ from .run import train as train
 from .run_folder import is_finished as is_finished
 from .run_folder import remove_checkpoints as remove_checkpoints
 from .selection import PREDICTIONS as PREDICTIONS
-from .step import TrainingFailed as TrainingFailed
+from .stage import TrainingFailed as TrainingFailed

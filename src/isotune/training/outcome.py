@@ -33,9 +33,9 @@ from isotune.evaluation import (
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import DevGain, RunEvaluation, Verdict, printed
 from isotune.evaluation.tasks import GENERAL_TASK
+from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.files import read_json, remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
-from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.corpora import MUCH_OVERLAP
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress

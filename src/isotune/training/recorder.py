@@ -13,10 +13,10 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.report import read_records, sealed
-from isotune.signals import StopSignal
-from isotune.training.workers import Workers
+from isotune.training.signals import StopSignal
 
 Watch = Callable[
     [dict[str, Any]], object

@@ -27,6 +27,9 @@ from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
+from isotune.engine.objectives import build_objectives
+from isotune.engine.step import Parts, TrainingFailed
+from isotune.engine.workers import Workers, was_restarted, workers_of_run
 from isotune.errors import InputError
 from isotune.evaluation import (
     DevTask,
@@ -39,6 +42,7 @@ from isotune.evaluation import (
 )
 from isotune.evaluation.results import UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
+from isotune.evaluation.text_changes import sample_sentences
 from isotune.files import CHECKSUMS, inside, remove, verify_checksums
 from isotune.kernels.device import DEVICE, default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
@@ -49,18 +53,14 @@ from isotune.plugins import plugin_words
 from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
-from isotune.report.text_changes import sample_sentences
-from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
-from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, Scored, compare_with_start, measurements, save_kept
 from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
+from isotune.training.signals import StopSignal
 from isotune.training.stage import StageTraining
-from isotune.training.step import TrainingFailed
-from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 if TYPE_CHECKING:
     from isotune.training.options import Options
@@ -492,7 +492,7 @@ class _Run:
             text = f"stage {number + 1} is scored on labelled rows, in place of the dev data: {', '.join(scores)}"
             self.recorder.say(text)
 
-    def _load_best(self, kept: run_folder.Parts, encoder: Encoder, method: Method) -> None:
+    def _load_best(self, kept: Parts, encoder: Encoder, method: Method) -> None:
         """Loads the weights kept of the stage. Drops new heads and weights of tokens that are worse than none."""
         progress = self.progress
         if not progress.best_file:

@@ -33,13 +33,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune import files
+from isotune.engine.step import Parts
 from isotune.errors import InputError, telling
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
-from isotune.training.optimizer import Optimizer
-
-Parts = Mapping[str, nn.Module | Optimizer]
 
 ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"

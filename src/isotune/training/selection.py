@@ -26,6 +26,8 @@ from isotune.data.packed import Packed
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
+from isotune.engine.forward import StepEncoding
+from isotune.engine.workers import Workers
 from isotune.errors import InputError, UselessVectors, counted
 from isotune.evaluation import DevTask, TaskResult, load_dev
 from isotune.evaluation.geometry import effective_rank, mean_cosine
@@ -36,10 +38,8 @@ from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
-from isotune.training.forward import StepEncoding
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_folder import Progress
-from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together

@@ -18,6 +18,10 @@ from typing import cast
 import torch
 
 from isotune.encoder.encoder import Encoder
+from isotune.engine.feed import Feeder
+from isotune.engine.forward import chunk_that_fits
+from isotune.engine.objectives import Objectives
+from isotune.engine.step import Fit, Parts, Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.cpu.memory import free_memory, peak_memory
@@ -26,13 +30,9 @@ from isotune.methods.method import ClosedForm, View
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
-from isotune.training.feed import Feeder
-from isotune.training.forward import chunk_that_fits
-from isotune.training.objectives import Objectives
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import (
     LAST,
-    Parts,
     Progress,
     best_file,
     remove_former_best,
@@ -40,7 +40,6 @@ from isotune.training.run_folder import (
     tensors_of,
 )
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
-from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
 SCORINGS = (
@@ -82,9 +81,18 @@ class StageTraining:
             self.options = options = options.model_copy(
                 update={"chunk_size": options.chunk_size or progress.chunk_size}
             )
-            self.stepper = Stepper(run, progress.stage, encoder, objectives, feeder, options)
+            self.stepper = Stepper(
+                run.seed,
+                progress.stage,
+                run.workers,
+                run.folder,
+                encoder,
+                objectives,
+                feeder,
+                options,
+            )
         else:
-            self.stepper = Fit(run, encoder, cast(ClosedForm, method), feeder)
+            self.stepper = Fit(run.workers, run.folder, encoder, cast(ClosedForm, method), feeder)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # But for a fixed copy of the start: a run that is resumed in the first stage makes the copy again.

@@ -20,7 +20,7 @@ def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
     """An encoder of parts of 7 sentences, which don't fall together with the blocks of 5 rows."""
     monkeypatch.setattr("isotune.encoder.stream.PART", 7)
     monkeypatch.setattr("isotune.use.bulk.vector_file.PART", 5)
-    monkeypatch.setattr("isotune.data.tables.ROWS", 5)
+    monkeypatch.setattr("isotune.use.tables.ROWS", 5)
     return Encoder.load(tiny_model)
 
 

@@ -1,6 +1,6 @@
 """One file of text becomes one file of vectors, with memory for a few blocks of rows.
 
-A parquet file keeps its types. Columns of other files get the types that `isotune.data.tables` finds for them.
+A parquet file keeps its types. Columns of other files get the types that `isotune.use.tables` finds for them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from isotune.data import Sentence
 from isotune.data.records import opened, parquet_batches, read_file
 from isotune.data.rows import Record, checked_columns, tell_blank, text_value
-from isotune.data.tables import typed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, Advance
 from isotune.errors import InputError
+from isotune.use.tables import typed
 
 VECTOR = "vector"  # the name of the vectors' column
 SUFFIXES = (".npy", ".parquet")

@@ -24,16 +24,16 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from isotune.data.rows import Cells, Record
-from isotune.data.tables import typed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError, telling
+from isotune.evaluation.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
-from isotune.report.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
+from isotune.use.tables import typed
 
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
 FUSION = 60

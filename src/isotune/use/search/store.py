@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isotune.data.tables import conform, rows_of, words
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
 from isotune.use.search.filters import parse, refusal
+from isotune.use.tables import conform, rows_of, words
 
 Row = dict[str, Any]  # {column: value} of a row
 

@@ -18,17 +18,17 @@ import torch
 from safetensors.torch import load_file
 from torch.distributed import HashStore
 
+from isotune.engine.workers import workers_of_run
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
-from isotune.training.workers import workers_of_run
+from tests.engine.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
+from tests.engine.steps import STEPS, assert_same, gradient, make
 from tests.training.conftest import metrics
-from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
-from tests.training.steps import STEPS, assert_same, gradient, make
 
 SOME = {"simcse and mlm", "adversarial", "bert-cf, joint", "self-guided, one layer"}
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["tests.training.ranks"])  # so that torch is imported once
+FORKSERVER.set_forkserver_preload(["tests.engine.ranks"])  # so that torch is imported once
 
 
 def in_processes(count: int, act: Callable[..., object], *arguments: object) -> list[int | None]:
@@ -80,7 +80,7 @@ PLACES = [
     (0, "isotune.training.run_folder.create"),
     (0, "isotune.data.tokens.TokenStore.build"),
     (1, "isotune.data.tokens.TokenStore.build"),
-    (1, "isotune.training.step.Stepper.update"),
+    (1, "isotune.engine.step.Stepper.update"),
 ]
 
 
@@ -206,9 +206,7 @@ def test_a_launcher_that_sets_too_little_is_told_so(
 def test_no_thread_of_a_group_outlives_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in LAUNCH.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(
-        "isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 1)])
-    )
+    monkeypatch.setattr("isotune.engine.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 1)]))
 
     def names() -> list[str]:
         return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
@@ -232,13 +230,11 @@ def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
         given.update(options)
         raise InterruptedError
 
-    monkeypatch.setattr("isotune.training.workers.default_device", lambda: "cuda")
+    monkeypatch.setattr("isotune.engine.workers.default_device", lambda: "cuda")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     monkeypatch.setattr("torch.cuda.set_device", gpus.append)
-    monkeypatch.setattr(
-        "isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)])
-    )
-    monkeypatch.setattr("isotune.training.workers.dist.init_process_group", init)
+    monkeypatch.setattr("isotune.engine.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)]))
+    monkeypatch.setattr("isotune.engine.workers.dist.init_process_group", init)
     with pytest.raises(InterruptedError), workers_of_run():
         pass
     assert given["timeout"] > timedelta(days=1)

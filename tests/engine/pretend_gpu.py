@@ -27,10 +27,10 @@ from isotune.cli import main
 from isotune.data.packed import Packed, concatenate, pack
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.pooling import Pooling
+from isotune.engine.step import Stepper, Update
 from isotune.kernels import gpu
 from isotune.losses import info_nce
-from isotune.training.step import Stepper, Update
-from tests.training.steps import assert_same, gradient, make
+from tests.engine.steps import assert_same, gradient, make
 
 NAME = "pretend"  # what torch calls the device
 aten = torch.ops.aten

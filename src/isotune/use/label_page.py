@@ -28,7 +28,7 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str)
         for score, meaning in meanings
     )
     page = (
-        (files("isotune.evaluation.labelling") / "page.html")
+        (files("isotune.use") / "label_page.html")
         .read_text("utf-8")
         .replace("SCALE", buttons)
         .encode()

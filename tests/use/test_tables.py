@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotune.data.rows import Cells
-from isotune.data.tables import JSON, rows_of, typed
 from isotune.errors import InputError
+from isotune.use.tables import JSON, rows_of, typed
 
 NAN = float("nan")
 
@@ -29,7 +29,7 @@ def column(
     ]
     schema = pa.schema([("x", known or pa.null())])
     try:
-        with patch("isotune.data.tables.ROWS", cut), typed(records, schema) as (schema, tables):
+        with patch("isotune.use.tables.ROWS", cut), typed(records, schema) as (schema, tables):
             return schema.field("x").type, [row["x"] for table in tables for row in rows_of(table)]
     except InputError as error:
         return str(error)

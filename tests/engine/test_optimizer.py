@@ -8,12 +8,12 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
+from isotune.engine.objectives import Objectives
+from isotune.engine.optimizer import Optimizer, schedule
+from isotune.engine.step import _optimizer
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import TrainingOptions
-from isotune.training.objectives import Objectives
-from isotune.training.optimizer import Optimizer, schedule
-from isotune.training.step import _optimizer
 
 
 def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(encoder: Encoder) -> None:

@@ -31,10 +31,10 @@ from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import TokenStates
+from isotune.engine.passes import Encoded, Pass, take_back
+from isotune.engine.workers import Workers
 from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
-from isotune.training.passes import Encoded, Pass, take_back
-from isotune.training.workers import Workers
 from isotune.views.adversarial import Adversarial, Noise
 from isotune.views.augmentation import PerView
 

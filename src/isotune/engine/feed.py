@@ -15,10 +15,10 @@ from torch import Generator, Tensor
 from isotune.data.draws import derive_seed
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
+from isotune.engine.workers import Workers
 from isotune.errors import InputError, UselessVectors, counted, telling
 from isotune.methods.method import ROWS, Batch, Feed
 from isotune.recipes import TrainingOptions
-from isotune.training.workers import Workers
 
 
 class Corpus:

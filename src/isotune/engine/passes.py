@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from isotune.training.workers import Workers
+from isotune.engine.workers import Workers
 
 Gradients = list[Tensor | None]
 """The gradient of each trained parameter of the backbone, None for 0. That of the word embeddings may be sparse."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
+from isotune.engine.forward import Adversary
 from isotune.errors import InputError
 from isotune.kernels.threads import drawing
 from isotune.methods import METHODS
@@ -17,7 +18,6 @@ from isotune.methods.method import Batch, Method, VectorView, View
 from isotune.methods.mlm import MLM
 from isotune.methods.options import MLMOptions
 from isotune.recipes import Stage
-from isotune.training.forward import Adversary
 from isotune.views.adversarial import Adversarial
 
 

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
+from isotune.engine.forward import StepEncoding
+from isotune.engine.objectives import Objectives
+from isotune.engine.workers import Workers
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.method import Batch
 from isotune.methods.mlm import MLM
@@ -19,9 +22,6 @@ from isotune.methods.options import (
     MLMOptions,
     SelfGuidedOptions,
 )
-from isotune.training.forward import StepEncoding
-from isotune.training.objectives import Objectives
-from isotune.training.workers import Workers
 from tests.methods.test_methods import make_batch
 
 STEPS: dict[str, tuple[str, MethodOptions]] = {

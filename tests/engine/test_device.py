@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from isotune.cli import main
+from isotune.engine.workers import workers_of_run
 from isotune.errors import InputError
 from isotune.kernels.device import default_device
-from isotune.training.workers import workers_of_run
-from tests.training import pretend_gpu
-from tests.training.steps import STEPS
+from tests.engine import pretend_gpu
+from tests.engine.steps import STEPS
 
 SPAWN = multiprocessing.get_context(
     "spawn"
@@ -73,7 +73,7 @@ def test_a_process_takes_the_gpu_that_it_is_given(
 
 
 def test_several_processes_do_not_share_an_apple_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isotune.training.workers.default_device", lambda: "mps")
+    monkeypatch.setattr("isotune.engine.workers.default_device", lambda: "mps")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match=r"ISOTUNE_DEVICE=cpu$"), workers_of_run():
         pass

@@ -4,6 +4,7 @@ Step k of a stage is a function of (seed, stage, k), the weights and the optimis
 passes. So there is no random state to save.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,17 +13,19 @@ from torch import Tensor, nn
 
 from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
+from isotune.engine.feed import Feeder
+from isotune.engine.forward import StepEncoding
+from isotune.engine.objectives import Objectives
+from isotune.engine.optimizer import Optimizer, schedule
+from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.kernels.gpu import seed_gpu
 from isotune.kernels.threads import drawing
 from isotune.methods.method import ClosedForm
 from isotune.recipes import TrainingOptions
-from isotune.training.feed import Feeder
-from isotune.training.forward import StepEncoding
-from isotune.training.objectives import Objectives
-from isotune.training.optimizer import Optimizer, schedule
-from isotune.training.recorder import RunContext
-from isotune.training.run_folder import Parts
+
+Parts = Mapping[str, nn.Module | Optimizer]
+"""What a checkpoint holds, by name."""
 
 
 class TrainingFailed(InputError):
@@ -63,8 +66,10 @@ class Stepper:
 
     def __init__(
         self,
-        run: RunContext,  # in its folder lie the vectors of a method that is cached
+        seed: int,  # the run's seed
         stage: int,  # its number, from 0
+        workers: Workers,
+        scratch: Path,  # the folder for the vectors of a method that is cached
         encoder: Encoder,  # with everything that the objectives add; what is not trained is frozen
         objectives: Objectives,
         feeder: Feeder,
@@ -80,7 +85,8 @@ class Stepper:
         self.parts: Parts = {
             "optimizer": self.optimizer
         }  # what a checkpoint holds, beside encoder and objectives
-        self._run, self._stage = run, stage
+        self._seed, self._stage = seed, stage
+        self._workers, self._scratch = workers, scratch
         words = encoder.backbone.model.get_input_embeddings()
         if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
             words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
@@ -89,21 +95,21 @@ class Stepper:
         """Makes what all updates share: the vectors of the texts by a frozen backbone, or by teachers."""
         method = self.objectives.method
         if method.cached:
-            self.feeder.corpus.cache(self.encoder, self._run.folder, self._run.workers)
+            self.feeder.corpus.cache(self.encoder, self._scratch, self._workers)
         if method.teachers:
             self.feeder.corpus.teach(method.teachers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
         with drawing(
-            derive_seed(self._run.seed, "dropout", self._stage, step)
+            derive_seed(self._seed, "dropout", self._stage, step)
         ):  # of the heads and objectives
             self.encoder.train()
             self.objectives.train()
             batch = self.feeder.batch(step)
-            passes_seed = derive_seed(self._run.seed, "passes", self._stage, step)
+            passes_seed = derive_seed(self._seed, "passes", self._stage, step)
             encoding = StepEncoding(
-                self.encoder, self._run.workers, passes_seed, self.options.chunk_size
+                self.encoder, self._workers, passes_seed, self.options.chunk_size
             )
             with self._autocast():
                 views, terms_of, adversary = self.objectives.ask(batch, self.encoder.device)
@@ -116,10 +122,10 @@ class Stepper:
             loss = torch.stack(list(terms.values())).sum()
             parameters = self.optimizer.parameters
             loss.backward()
-            self._run.workers.count_once(parameters)
+            self._workers.count_once(parameters)
             with self._autocast():
                 encoding.backward()
-            self._run.workers.add_gradients(parameters)
+            self._workers.add_gradients(parameters)
             norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
             rate_share = schedule(step, self.total, self._warmup, self.options)
             same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
@@ -146,9 +152,9 @@ class Fit:
     """Makes the only update of a stage with a closed form: the method is fitted to the vectors of all texts."""
 
     def __init__(
-        self, run: RunContext, encoder: Encoder, method: ClosedForm, feeder: Feeder
+        self, workers: Workers, scratch: Path, encoder: Encoder, method: ClosedForm, feeder: Feeder
     ) -> None:
-        """The vectors are kept in a file in the folder of the run.
+        """The vectors are kept in a nameless file in the folder `scratch`.
 
         Raises:
             InputError: there are too few texts.
@@ -156,7 +162,8 @@ class Fit:
         method.check(len(feeder.corpus.store))
         self.total = 1
         self.parts: Parts = {}
-        self._run, self._encoder, self._method, self._corpus = run, encoder, method, feeder.corpus
+        self._workers, self._scratch = workers, scratch
+        self._encoder, self._method, self._corpus = encoder, method, feeder.corpus
 
     def open(self) -> None:
         """Nothing has to be ready before the update."""
@@ -164,7 +171,7 @@ class Fit:
     def update(self, step: int) -> None:
         """Makes the update."""
         self._method.count(self._encoder, torch.from_numpy(self._corpus.store.token_counts()))
-        vectors = self._corpus.cache(self._encoder, self._run.folder, self._run.workers)
+        vectors = self._corpus.cache(self._encoder, self._scratch, self._workers)
         self._method.fit(self._encoder, vectors)
 
 

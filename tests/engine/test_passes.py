@@ -11,13 +11,13 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
+from isotune.engine.forward import StepEncoding, chunk_that_fits
+from isotune.engine.passes import Pass
+from isotune.engine.workers import Workers
 from isotune.methods import mlm
 from isotune.methods.method import Batch, View
-from isotune.training.forward import StepEncoding, chunk_that_fits
-from isotune.training.passes import Pass
-from isotune.training.workers import Workers
+from tests.engine.steps import STEPS, assert_same, gradient, in_one_row, make
 from tests.training.conftest import Train, metrics, resume, stopped_at, weights
-from tests.training.steps import STEPS, assert_same, gradient, in_one_row, make
 
 CHUNK_SIZES = (None, 2)
 
@@ -63,7 +63,7 @@ def test_a_small_batch_has_fewer_shares_and_each_has_more_threads(
 
     monkeypatch.setattr(Pass, "forward", watched)
     monkeypatch.setattr(
-        "isotune.training.workers.SMALLEST", 2 * len(run[2].texts[0].ids) // shares
+        "isotune.engine.workers.SMALLEST", 2 * len(run[2].texts[0].ids) // shares
     )  # the batch has two views
     torch.set_num_threads(3)
     try:

@@ -14,10 +14,10 @@ import torch
 import torch.distributed as dist
 
 from isotune.cli import main
+from isotune.engine.workers import Workers
 from isotune.methods import self_guided
 from isotune.training import workers
-from isotune.training.workers import Workers
-from tests.training.steps import gradient, make
+from tests.engine.steps import gradient, make
 
 PROCESSES = 4
 GROUPS = ((2, 1), (4, 1), (2, 2))  # processes, and threads of each
