@@ -34,6 +34,13 @@ def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> Non
     assert Recipe.from_table(tomllib.loads(tomli_w.dumps(recipe.table()))) == recipe
 
 
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = 'title = "Été"\n[[stages]]\nmethod = "simcse"\n'
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / f"{encoding}.toml").write_text(text, encoding)
+    assert read_recipe(tmp_path / "utf-8-sig.toml") == read_recipe(tmp_path / "utf-8.toml")
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_key_means_one_thing(name: str) -> None:
     keys = [
