@@ -1,16 +1,19 @@
-"""What a method is: it declares what it adds and trains, says which views to encode, and computes a loss.
+"""What a method is: it declares what it adds and trains, says which views to encode, and computes a
+loss.
 
     adds           what the encoder gets before the first step, and keeps
     feeds()        the rows that are trained on; by default one feed of `rows`
     views(batch)   which sentences to encode, and how they are changed; by default each text once
     loss(...)      what to make of their vectors
 
-The trainer stands between the two calls and encodes the views. A method therefore has no code for batches, devices,
-precision or memory. A constructor changes nothing outside the method: the trainer attaches what `adds` declares.
+The trainer stands between the two calls and encodes the views. A method therefore has no code for
+batches, devices, precision or memory. A constructor changes nothing outside the method: the trainer
+attaches what `adds` declares.
 
-The trainer treats all methods alike. What only a few methods need is a function that does nothing unless overridden:
-`prepare` (rows that are made from others), `scored` and `predict` (labelled rows that choose the step), `draw` (random
-numbers that views and loss share), `adversary`, and `penalty`. A `ClosedForm` is fitted and takes no steps.
+The trainer treats all methods alike. What only a few methods need is a function that does nothing
+unless overridden: `prepare` (rows that are made from others), `scored` and `predict` (labelled rows
+that choose the step), `draw` (random numbers that views and loss share), `adversary`, and
+`penalty`. A `ClosedForm` is fitted and takes no steps.
 """
 
 from __future__ import annotations
@@ -51,6 +54,10 @@ Split = Literal["dev", "test"]
 ENOUGH = (
     100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
 )
+
+CHARACTERS_OF_TOKEN = 32
+"""More characters than the tokens of a text have on average. The words of most languages have fewer
+than ten."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,8 @@ class Batch:
 
     @classmethod
     def of_feeds(cls, feeds: Mapping[str, Batch], generator: Generator) -> Batch:
-        """The batch of a step from the batch of each feed, by name; that of the only feed as it is."""
+        """The batch of a step from the batch of each feed, by name; that of the only feed as it
+        is."""
         if len(feeds) == 1:
             return next(iter(feeds.values()))
         texts = tuple(text for batch in feeds.values() for text in batch.texts)
@@ -139,22 +147,24 @@ class View:
         default_factory=Augmentation
     )  # how the embedding layer changes the sentences
     pooling: Pooling | TokenStates | None = None  # replaces the encoder's pooling
-    # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
-    # or evaluation) that it is in.
+    # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in
+    # the mode (training or evaluation) that it is in.
     backbone: Backbone | None = None
     heads: bool = True  # whether the encoder's heads are applied after pooling
 
 
 @dataclass(frozen=True, eq=False)
 class VectorView:
-    """N sentences that have been encoded already: the encoder's heads are applied to their pooled vectors."""
+    """N sentences that have been encoded already: the encoder's heads are applied to their pooled
+    vectors."""
 
     vectors: Tensor  # [N, d]
 
 
 @dataclass(frozen=True, eq=False)
 class Additions:
-    """What a method adds to the encoder. All of this stays with the encoder and is saved in its folder."""
+    """What a method adds to the encoder. All of this stays with the encoder and is saved in its
+    folder."""
 
     heads: tuple[Head, ...] = ()  # new layers after the encoder's heads, which are trained
     prompt: str | None = None  # replaces the encoder's prompt
@@ -167,7 +177,8 @@ class Additions:
 
     @property
     def reshapes(self) -> bool:
-        """Whether the encoder differs from the start at step 0. New heads don't count: without a gain they go."""
+        """Whether the encoder differs from the start at step 0. New heads don't count: without a
+        gain they go."""
         return self.pooling is not None or self.prompt is not None or self.drops_heads
 
     def parameters(self) -> list[nn.Parameter]:
@@ -193,7 +204,8 @@ class Additions:
             encoder.language_head = self.language_head.to(encoder.device)
 
     def drop_from(self, encoder: Encoder) -> None:
-        """Removes the new heads and the tokens' weights again, where the encoder is no better with them."""
+        """Removes the new heads and the tokens' weights again, where the encoder is no better with
+        them."""
         if self.heads:
             del encoder.heads[-len(self.heads) :]
         if self.token_weights is not None:
@@ -203,8 +215,8 @@ class Additions:
 class Method(nn.Module, ABC):
     """A training objective, made from its options and the encoder that it will train.
 
-    The layers that a method registers as its own modules (a projection, a classifier) are trained, checkpointed, and
-    dropped after training. The layers in `adds` stay with the encoder.
+    The layers that a method registers as its own modules (a projection, a classifier) are trained,
+    checkpointed, and dropped after training. The layers in `adds` stay with the encoder.
     """
 
     options: MethodOptions
@@ -229,16 +241,19 @@ class Method(nn.Module, ABC):
     """Whether the loss pushes a text apart from its copy in another row."""
 
     cached: bool = False
-    """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the corpus once."""
+    """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the
+    corpus once."""
 
     teachers: Sequence[Encoder] = ()
-    """Encoders whose vectors of a row's text are its targets, computed once; then the method `needs_text`."""
+    """Encoders whose vectors of a row's text are its targets, computed once; then the method
+    `needs_text`."""
 
     adds: Additions = Additions()
     """What the method adds to the encoder."""
 
     augmentations: Sequence[Augmentation] = ()
-    """How the embedding layer changes the first views, by the option `augmentations`; other views stay unchanged."""
+    """How the embedding layer changes the first views, by the option `augmentations`; other views
+    stay unchanged."""
 
     pooling: Pooling | None = None
     """Replaces the encoder's pooling in the default `views`."""
@@ -257,36 +272,43 @@ class Method(nn.Module, ABC):
             ]
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """The encoder's parameters that are trained, beside those of `adds`; by default all, or none if `cached`."""
+        """The encoder's parameters that are trained, beside those of `adds`; by default all, or
+        none if `cached`."""
         return () if self.cached else encoder.parameters()
 
     def tokenize(
         self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
     ) -> Tokenized:
-        """Tokenizes the texts of some rows, column by column; by default each by itself, under the encoder's prompt.
+        """Tokenizes the texts of some rows, column by column; by default each by itself, under the
+        encoder's prompt.
 
         The encoder has everything that the method adds. Texts are cut to `max_length` tokens.
         """
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
     def feeds(self) -> Mapping[str, Feed]:
-        """The rows that one update takes, by the name of the feed; by default one feed of `rows`."""
+        """The rows that one update takes, by the name of the feed; by default one feed of
+        `rows`."""
         return {ROWS: Feed(self.rows, self.reads, classes=self.classes)}
 
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
-        """The labelled rows, by name, that the method's own predictions are scored on; none by default.
+        """The labelled rows, by name, that the method's own predictions are scored on; none by
+        default.
 
-        Where there are "dev" rows, the mean of their scores chooses the step, in place of the run's dev pairs. "test"
-        rows have the names of dev rows. They score the step that is kept, and choose nothing.
+        Where there are "dev" rows, the mean of their scores chooses the step, in place of the run's
+        dev pairs. "test" rows have the names of dev rows. They score the step that is kept, and
+        choose nothing.
         """
         return {}
 
     def prepare(
         self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
     ) -> Iterable[Row]:
-        """Makes the rows to tokenize from the rows of the source, as a stream; by default they are the same.
+        """Makes the rows to tokenize from the rows of the source, as a stream; by default they are
+        the same.
 
-        `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line into the run's log.
+        `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line
+        into the run's log.
         """
         return rows
 
@@ -303,7 +325,8 @@ class Method(nn.Module, ABC):
         return [View(text, change, self.pooling) for text, change in both]
 
     def draw(self, batch: Batch) -> Batch:
-        """The batch with random numbers that views and loss share; called once a step, before `views`."""
+        """The batch with random numbers that views and loss share; called once a step, before
+        `views`."""
         return batch
 
     @abstractmethod
@@ -314,11 +337,13 @@ class Method(nn.Module, ABC):
         """
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        """Class numbers or scores [N] for `scored` rows of this name, from the vectors of their views."""
+        """Class numbers or scores [N] for `scored` rows of this name, from the vectors of their
+        views."""
         raise NotImplementedError
 
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
-        """The scalar loss that adversarial views increase, from the vectors [N, d] of all other views, in order."""
+        """The scalar loss that adversarial views increase, from the vectors [N, d] of all other
+        views, in order."""
         raise NotImplementedError
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
@@ -327,7 +352,8 @@ class Method(nn.Module, ABC):
 
 
 class ClosedForm(Method):
-    """A method that minimises nothing: its result follows from the vectors of all texts, which are computed once."""
+    """A method that minimises nothing: its result follows from the vectors of all texts, which are
+    computed once."""
 
     rows = Sentence
     cached = True
@@ -340,11 +366,13 @@ class ClosedForm(Method):
         """Checks that the number of texts is enough, before anything is computed."""
 
     def count(self, encoder: Encoder, counts: Tensor) -> None:
-        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""
+        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are
+        computed."""
 
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
-        """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
+        """Sets the weights of the layers that the method has added, from the pooled vectors [N, d]
+        of all texts."""
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """No terms."""
@@ -352,13 +380,27 @@ class ClosedForm(Method):
 
 
 def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
-    """A decorator that registers a subclass of `Method`, whose options are a subclass of `MethodOptions`."""
+    """A decorator that registers a subclass of `Method`, whose options are a subclass of
+    `MethodOptions`."""
 
     def add(code: M) -> M:
         OPTIONS.add(name, options, f"{code.__module__}.{code.__qualname__}")
         return METHODS.adding(name)(code)
 
     return add
+
+
+def beginnings(texts: Sequence[str], max_length: int | None) -> Sequence[str]:
+    """The beginnings of texts that fill `max_length` tokens, for a method that tokenises in each
+    step.
+
+    A tokenizer reads a text to its end, however few tokens are asked for. None keeps the texts
+    whole.
+    """
+    if max_length is None:
+        return texts
+    most = CHARACTERS_OF_TOKEN * max_length
+    return [text[:most] for text in texts]
 
 
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
