@@ -1,10 +1,10 @@
 """Crops: two passages of a text as its two views (González-Márquez, Berens and Kobak, 2026).
 
-A passage is up to two sentences that follow one another, as in the authors' code. The text is cut at a random end of a
-sentence, and each side gives a passage, so the two have no sentence in common.
+A passage is up to two sentences that follow one another, as in the authors' code. The text is cut
+at a random end of a sentence, and each side gives a passage, so the two have no sentence in common.
 
-The paper has no text of a single sentence. Here such a text is cut between two of its words, and a passage is up to
-about 200 characters of a side. Only a text of a single word is both passages.
+The paper has no text of a single sentence. Here such a text is cut between two of its words, and a
+passage is up to about 200 characters of a side. Only a text of a single word is both passages.
 """
 
 import re
@@ -16,15 +16,15 @@ from torch import Generator
 SENTENCES = 2  # of a passage
 CHARACTERS = 200  # of a passage of a single sentence: about those of two sentences of English
 
-# What ends a sentence: a line feed; a final mark that needs no space behind it (Chinese and Japanese, Devanagari,
-# Arabic, Urdu, Armenian, Ethiopic, Burmese, Khmer); or another final mark, a quotation mark or bracket, and a space.
-# Initials and the most frequent titles end no sentence.
+# What ends a sentence: a line feed; a final mark that needs no space behind it (Chinese and
+# Japanese, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Burmese, Khmer); or another final mark, a
+# quotation mark or bracket, and a space. Initials and the most frequent titles end no sentence.
 _SENTENCE_END = re.compile(
     r"\n|[\u3002\uff01\uff1f\uff61\u0964\u0965\u061f\u06d4\u0589\u1362\u1367\u104b\u17d4]+"
     r"|[.!?\u2026][\"')\u201d\u2019]?(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+(?![a-z])"
 )
-# What stands between two words. Scripts without spaces have something between each two characters: Thai, Lao, Tibetan,
-# Burmese, Khmer, kana and Chinese characters.
+# What stands between two words. Scripts without spaces have something between each two characters:
+# Thai, Lao, Tibetan, Burmese, Khmer, kana and Chinese characters.
 _UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 _BETWEEN_WORDS = re.compile(rf"\s+|(?<=[{_UNSPACED}])(?=[{_UNSPACED}])")
 
@@ -62,7 +62,8 @@ def _some_sentences(sentences: Sequence[str], share: float) -> str:
 
 
 def _cut_between_words(text: str, share: float) -> tuple[str, str]:
-    """Both sides of the first space between words behind this share of the text; of a single word, the word twice."""
+    """Both sides of the first space between words behind this share of the text; of a single word,
+    the word twice."""
     place = int(share * len(text))
     space = _BETWEEN_WORDS.search(text, place) or _BETWEEN_WORDS.search(text)
     if space is None:
