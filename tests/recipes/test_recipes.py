@@ -58,6 +58,24 @@ def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
     assert all(described(model, name) for name in model.model_fields)
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"classes": ["0", "1", "0"]}, "classes: 0 stands there twice"),
+        ({"classes": ["0", "1", "2"], "metrics": ["f1"]}, "f1 is of two classes, and there are 3"),
+        ({"classes": ["0"]}, "classes"),
+        ({"classes": []}, "accuracy is of classes, and there are none"),
+        ({"classes": [], "metrics": ["spearman", "f1"]}, "f1 is of classes, and there are none"),
+    ],
+)
+def test_classes_and_metrics_that_do_not_fit_are_refused(
+    options: dict[str, Any], text: str
+) -> None:
+    table = {"stages": [{"method": "finetune-pair", **options}]}
+    with pytest.raises(InputError, match=text):
+        Recipe.from_table(table)
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e18, -1e18, 10**21, -(10**21)])
 def test_a_number_that_cannot_be_is_refused_by_its_option(number: float) -> None:
     for model in {TrainingOptions, *OPTIONS.values()}:
