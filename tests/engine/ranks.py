@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 
 from isotune.cli import main
+from isotune.engine import workers
 from isotune.engine.workers import Workers
 from isotune.methods import self_guided
-from isotune.training import workers
 from tests.engine.steps import gradient, make
 
 PROCESSES = 4

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import StepEncoding, chunk_that_fits
-from isotune.engine.passes import Pass
+from isotune.engine.forward import Pass, StepEncoding, chunk_that_fits
 from isotune.engine.workers import Workers
 from isotune.methods import mlm
 from isotune.methods.method import Batch, View

@@ -40,6 +40,7 @@ from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
+from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation
 from isotune.views.masking import Masked
 
@@ -151,6 +152,11 @@ class View:
     # the mode (training or evaluation) that it is in.
     backbone: Backbone | None = None
     heads: bool = True  # whether the encoder's heads are applied after pooling
+
+    @property
+    def is_adversarial(self) -> bool:
+        """Whether the view is made by an attack on another view of the step."""
+        return isinstance(self.augmentation, Adversarial)
 
 
 @dataclass(frozen=True, eq=False)
