@@ -31,13 +31,15 @@ class Mirror(Method):
         """Chooses the loss, and checks that spans can be masked."""
         super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.tokenizer, self.tokenize_masked = encoder.tokenizer, encoder.tokenize
+        self.tokenizer = encoder.tokenizer
+        self.tokenize_masked = encoder.tokenize
         self.needs_text = options.span_length > 0 and options.spans == "characters"
         if options.span_length:
             mask_token_id(encoder.tokenizer, "masked spans", "a span_length of 0, or another model")
         if self.needs_text and encoder.lowercase:
             raise InputError(
-                "spans characters: this encoder lowercases its text, the mask token too; use spans tokens"
+                "spans characters: this encoder lowercases its text, the mask token too; use spans "
+                "tokens"
             )
 
     def draw(self, batch: Batch) -> Batch:
@@ -46,12 +48,12 @@ class Mirror(Method):
         return replace(batch, texts=(sentences, self._masked(sentences, batch)))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE, whose candidates are all masked views and the plain views of the other
-        sentences."""
+        """InfoNCE, among all masked views and the plain views of the other sentences."""
         plain, masked = encoded
         return {"mirror": self.compare(plain, masked, self.options.temperature)}
 
     def _masked(self, sentences: Packed, batch: Batch) -> Packed:
+        """The sentences of a batch with a masked span each."""
         options = self.options
         if not options.span_length:
             return sentences

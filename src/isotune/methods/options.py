@@ -8,14 +8,15 @@ so.
 
 import re
 from enum import Enum
-from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isotune.views import AUGMENTATIONS
 
-LARGEST = 1_000_000_000  # of what is counted: more steps than any machine makes
+LARGEST = 1_000_000_000
+"""The largest count of anything: more steps than any machine makes."""
+
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -37,14 +38,16 @@ AugmentationName = Annotated[str, AfterValidator(_augmentation)]
 
 
 class Use(Enum):
-    """What the sources or models that a field names are for; it stands in the field's
-    annotation."""
+    """What the sources or models that a field names are for, in the field's annotation."""
 
-    TRAIN = "train"  # sources to train on, in place of the recipe's `data`
-    SCORE = (
-        "score"  # labelled sources that the method is scored on, in place of the recipe's dev pairs
-    )
-    LOAD = "load"  # models that the method loads beside the encoder, such as translation models
+    TRAIN = "train"
+    """Sources to train on, in place of the recipe's `data`."""
+
+    SCORE = "score"
+    """Labelled sources that the method is scored on, in place of the recipe's dev pairs."""
+
+    LOAD = "load"
+    """Models that the method loads beside the encoder, such as translation models."""
 
 
 TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
@@ -65,22 +68,22 @@ class MethodOptions(BaseModel):
     @classmethod
     def fields_for(cls, *uses: Use) -> list[str]:
         """The names of the fields that name sources or models for one of these uses."""
-        return [
-            name
-            for name, field in cls.model_fields.items()
-            if any(use in field.metadata for use in uses)
-        ]
+        names = []
+        for name, field in cls.model_fields.items():
+            if any(use in field.metadata for use in uses):
+                names.append(name)
+        return names
 
     def named(self, use: Use) -> tuple[str, ...]:
         """The sources or models that the options name for this use."""
-        return tuple(
-            chain.from_iterable(getattr(self, name) or () for name in self.fields_for(use))
-        )
+        names: list[str] = []
+        for field in self.fields_for(use):
+            names.extend(getattr(self, field) or ())
+        return tuple(names)
 
 
 class AugmentedOptions(MethodOptions):
-    """How the two views of a sentence are changed inside the embedding layer, beside what the
-    method does."""
+    """How the two views of a sentence are changed inside the embedding layer."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
     """The augmentations of a sentence's two views. A rate may stand behind a name:
@@ -103,8 +106,7 @@ class SimCSEOptions(AugmentedOptions):
 
 
 class ConSERTOptions(AugmentedOptions):
-    """ConSERT without labels: two views by augmentations in the embedding layer, compared by
-    NT-Xent."""
+    """ConSERT without labels: two views by augmentations, compared by NT-Xent."""
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
@@ -115,8 +117,7 @@ class ConSERTOptions(AugmentedOptions):
 
 
 class DistilOptions(MethodOptions):
-    """Distillation: the encoder learns the similarities that frozen teachers find between
-    sentences."""
+    """Distillation: the encoder learns what similarities frozen teachers find."""
 
     teachers: Annotated[tuple[str, ...], Use.LOAD] = ()
     """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face
@@ -152,8 +153,10 @@ class MirrorOptions(AugmentedOptions):
 
 
 class SNCSEOptions(AugmentedOptions):
-    """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar
-    than a view."""
+    """SNCSE, without labels: the negation of a sentence is a soft negative.
+
+    It should be a little less similar than a view.
+    """
 
     temperature: Positive = 0.05
     """Divides the cosine similarities of InfoNCE. The authors' code."""
@@ -197,7 +200,7 @@ Objective = Literal["base", "opt1", "opt2", "opt3"]
 
 
 class TetheredOptions(AugmentedOptions):
-    """The options of all methods of the paper."""
+    """Options shared by the methods of the self-guided paper."""
 
     temperature: Positive = 0.01
     """Divides the cosine similarities. Self-guided paper, Table 8."""
@@ -212,8 +215,7 @@ class TetheredOptions(AugmentedOptions):
 
 
 class SelfGuidedOptions(TetheredOptions):
-    """Self-guided contrastive learning: the layers of a fixed copy of the model give the views of a
-    sentence."""
+    """Self-guided contrastive learning: a fixed copy's layers give the views of a sentence."""
 
     objective: Objective = "opt3"
     """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are
@@ -247,8 +249,7 @@ class ParaphraseOptions(MethodOptions):
 
 
 class BackTranslationOptions(ParaphraseOptions, TetheredOptions):
-    """Contrastive learning from paraphrases: the two views are a sentence and its
-    back-translation."""
+    """Contrastive learning from paraphrases: the views are a sentence and its back-translation."""
 
 
 class SelfGuidedBackTranslationOptions(ParaphraseOptions, SelfGuidedOptions):
@@ -263,8 +264,7 @@ class MLMOptions(MethodOptions):
 
 
 class NLIOptions(MethodOptions):
-    """SBERT-NLI: pairs are classified as contradiction, entailment or neutral from their two
-    vectors."""
+    """SBERT-NLI: pairs are classified as contradiction, entailment or neutral."""
 
     max_square: bool = False
     """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published
@@ -272,8 +272,7 @@ class NLIOptions(MethodOptions):
 
 
 class ConSERTJointOptions(NLIOptions, ConSERTOptions):
-    """ConSERT with labels: pairs are classified from their two vectors, and the views of each side
-    are compared."""
+    """ConSERT with labels: pairs are classified, and the views of each side are compared."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
     """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate
@@ -290,8 +289,10 @@ class ConSERTJointOptions(NLIOptions, ConSERTOptions):
 
 
 class SimCSESupervisedOptions(MethodOptions):
-    """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted
-    ones too."""
+    """SimCSE with labels: the negatives of a premise are all other hypotheses.
+
+    The contradicted ones are among them.
+    """
 
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
@@ -320,8 +321,7 @@ class PairsOptions(MethodOptions):
 
 
 class CLSROptions(MethodOptions):
-    """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean
-    the same."""
+    """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs with one meaning."""
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""
@@ -332,15 +332,15 @@ class CLSROptions(MethodOptions):
 
 
 class CoSENTOptions(MethodOptions):
-    """CoSENT: of two pairs of a batch, the pair with the higher score should have the higher
-    cosine."""
+    """CoSENT: of two pairs of a batch, the one with the higher score has the higher cosine."""
 
     scale: Positive = 20.0
     """Multiplies the cosines. The authors' code, and sentence-transformers' CoSENTLoss."""
 
 
 MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
-OF_CLASSES = ("accuracy", "f1", "matthews")  # of these metrics
+OF_CLASSES = ("accuracy", "f1", "matthews")
+"""The metrics of classes. The others are of scores."""
 
 
 def _different(classes: tuple[str, ...]) -> tuple[str, ...]:
@@ -402,8 +402,7 @@ class FinetuneSentenceOptions(FinetuneOptions):
 
 
 class FinetunePairOptions(FinetuneOptions):
-    """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts as
-    one sequence."""
+    """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts."""
 
     classes: Classes = ("entailment", "not_entailment")
     """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is
@@ -490,8 +489,10 @@ class MultitaskOptions(MethodOptions):
 
 
 class WhiteningOptions(MethodOptions):
-    """Whitening: a linear map after which the vectors of the training text have covariance 1; it
-    takes no steps."""
+    """Whitening: a linear map after which the vectors of the training text have covariance 1.
+
+    It takes no steps.
+    """
 
     takes_steps: ClassVar[bool] = False
 
@@ -500,8 +501,10 @@ class WhiteningOptions(MethodOptions):
 
 
 class SIFOptions(MethodOptions):
-    """SIF: rare tokens weigh more in the mean, and the direction that all sentences share is
-    removed. No steps."""
+    """SIF: rare tokens weigh more in the mean, and a direction that all share is removed.
+
+    It takes no steps.
+    """
 
     takes_steps: ClassVar[bool] = False
 
@@ -531,8 +534,7 @@ class FlowShape(MethodOptions):
 
 
 class FlowOptions(FlowShape):
-    """BERT-flow: a normalising flow on the vectors of a frozen encoder, trained by their
-    likelihood."""
+    """BERT-flow: a normalising flow on a frozen encoder, trained by the vectors' likelihood."""
 
     cached: bool = True
     """Compute the encoder's vectors once, without dropout; BERT-flow leaves BERT unchanged. With
@@ -541,8 +543,7 @@ class FlowOptions(FlowShape):
 
 
 class BERTCFOptions(FlowShape, MirrorOptions):
-    """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a
-    contrastive loss."""
+    """BERT-CF's second stage: a flow, trained by its likelihood and by a contrastive loss."""
 
     mixing: Literal["reversal", "lu"] = "lu"
     levels: Count = 1

@@ -73,8 +73,8 @@ class Pairs(Method):
         if count:
             say(
                 f"pairs: {count:,} of {counted(len(firsts), 'row')} form chains (a - b, b - c, "
-                "c - d); rows without a common text, such as a - b and c - d, are negatives of each "
-                "other, so b and c are too"
+                "c - d); rows without a common text, such as a - b and c - d, are negatives of "
+                "each other, so b and c are too"
             )
 
     def tokenize(
