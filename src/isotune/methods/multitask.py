@@ -81,12 +81,13 @@ class Multitask(Method):
         """The three weighted terms of L_FT."""
         options = self.options
         labels, alike, scores = (cast(Tensor, batch.feeds[name].targets) for name in self.feeds())
-        sentiment = cross_entropy(self.sentiment(encoded[0]), labels)
         cosines = _cosines(self.paraphrase, encoded[1:3], options.paraphrase_hinge)
         paraphrase = cosine_embedding(cosines, alike == 1, options.paraphrase_hinge)
         h = options.similarity_hinge
+        # Dropout draws for the similarity first, and then for the sentiment.
         similarities = _cosines(self.similarity, encoded[3:5], h)
         similarity = mse_loss(similarities, h + (1 - h) * scores / HIGHEST_SCORE)
+        sentiment = cross_entropy(self.sentiment(encoded[0]), labels)
         return {
             "sentiment": options.sentiment_weight * sentiment,
             "paraphrase": options.paraphrase_weight * paraphrase,
