@@ -1,4 +1,4 @@
-"""Small batches are divided among the workers too; and a small projection of self-guided methods."""
+"""Small batches are divided among the workers too; the self-guided projection may be small."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The passes of a step: however they are cut and whoever makes them, the gradient is that of the whole batch."""
+"""The passes of a step: the gradient is that of the whole batch, however they are cut."""
 
 import weakref
 from collections.abc import Iterator
