@@ -1,7 +1,8 @@
-"""A process in which torch seems to have an Apple GPU. Tensors on it compute on the CPU, under the rules of a GPU.
+"""A process in which torch seems to have an Apple GPU.
 
-An operation on tensors of two devices is an error, and so is a number in float64. Within `without_waits`, so is
-everything for which the CPU would have to wait until the GPU has finished its work.
+Tensors on that GPU compute on the CPU, under the rules of a GPU. An operation on tensors of two
+devices is an error, and so is a number in float64. Within `without_waits`, so is everything for
+which the CPU would have to wait until the GPU has finished its work.
 """
 
 import tests.hub.environment  # noqa: F401
@@ -156,7 +157,7 @@ class PretendGpu(TorchDispatchMode):
 
 
 def computed(operation: Any, args: Any, options: dict[str, Any]) -> Any:
-    """The result of an operation, on the device that the options name, or else on that of its arguments."""
+    """The result of an operation, on the device of the options, or else of its arguments."""
     tensors = [x for x in tree_leaves((args, options)) if isinstance(x, Tensor)]
     on_gpu = [x for x in tensors if isinstance(x, OnGpu)]
     global launched
@@ -194,9 +195,10 @@ def start(printed: Path) -> None:
 
 
 def run(commands: Sequence[Sequence[str]], printed: Path) -> None:
-    """Runs commands of isotune, each of which has to use the GPU; exits with the code of the first that fails.
+    """Runs commands of isotune, each of which has to use the GPU.
 
-    No training step but the first of a stage may wait for the GPU.
+    The process exits with the code of the first command that fails. No training step but the first
+    of a stage may wait for the GPU.
     """
     start(printed)
     update = Stepper.update
@@ -218,7 +220,7 @@ def run(commands: Sequence[Sequence[str]], printed: Path) -> None:
 
 
 def compare_steps(names: Iterable[str], model: Path, sentences: list[str], printed: Path) -> None:
-    """Makes a step of each method on the CPU and on the GPU, without dropout, and compares losses and gradients."""
+    """Makes a step of each method on the CPU and on the GPU, without dropout, and compares them."""
     start(printed)
     for name in names:
         expected = gradient(*make(name, model, sentences, dtype=torch.float32))
@@ -239,9 +241,10 @@ def launches(compute: Callable[[], object]) -> int:
 
 
 def compare_launches(printed: Path) -> None:
-    """Counts launches of isotune, and of transformers' padded model with sentence-transformers' pooling and loss.
+    """Counts launches of isotune, and of transformers' padded model.
 
-    A step encodes pairs: isotune all texts at once, sentence-transformers each side by itself.
+    The padded model has sentence-transformers' pooling and loss. A step encodes pairs: isotune all
+    texts at once, sentence-transformers each side by itself.
     """
     start(printed)
     config = BertConfig(

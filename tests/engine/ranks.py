@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 
 from isotune.cli import main
+from isotune.engine import workers
 from isotune.engine.workers import Workers
 from isotune.methods import self_guided
-from isotune.training import workers
 from tests.engine.steps import gradient, make
 
 PROCESSES = 4
@@ -27,7 +27,7 @@ CHUNK_SIZES = (None, 2)
 def make_steps(
     rank: int, names: Sequence[str], model: Path, sentences: list[str], folder: Path
 ) -> None:
-    """Makes a step of each method, in each group that this process belongs to, with and without a gradient cache."""
+    """Makes a step of each method in each group of this process, also with a gradient cache."""
     torch.set_num_threads(1)
     workers.SMALLEST = 1  # as in this folder's tests
     self_guided.PROJECTION_WIDTH = 32
@@ -52,7 +52,10 @@ def make_steps(
 def train_with_error(
     rank: int, failing: int, place: str, error: Exception, words: Sequence[str], folder: Path
 ) -> None:
-    """Calls `isotune train` as one of two processes, of which one meets an error; leaves what it says and its code."""
+    """Calls `isotune train` as one of two processes, of which one meets an error.
+
+    What it says is left in a file.
+    """
 
     def fail(*_: object, **__: object) -> None:
         raise error

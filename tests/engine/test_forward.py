@@ -1,4 +1,4 @@
-"""From views to vectors: one pass for each kind, frozen copies, layers, tokens, cached vectors, adversarial views."""
+"""From views to vectors: heads, cached vectors and adversarial views."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,8 @@ def test_an_adversarial_view_moves_each_token_along_the_gradient(
     shuffled, attacked, plain = encode_views(encoder, views, loss)
     torch.testing.assert_close(plain, encoder(tokens))
 
-    # The same by hand: the gradient at the embeddings of the shuffled view, each token's of length 0.5.
+    # The same by hand: the gradient at the embeddings of the shuffled view. That of each token has
+    # the length 0.5.
     zeros = torch.zeros(len(tokens.ids), 32, requires_grad=True)
 
     class Shuffled(Plus):

@@ -8,22 +8,37 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
-from isotune.engine.objectives import Objectives
-from isotune.engine.optimizer import Optimizer, schedule
-from isotune.engine.step import _optimizer
+from isotune.engine.objectives import Objectives, build_objectives
+from isotune.engine.step import Optimizer, build_optimizer, schedule
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import TrainingOptions
+from isotune.recipes import Stage, TrainingOptions
 
 
 def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(encoder: Encoder) -> None:
     method = METHODS["consert"](OPTIONS["consert"](), encoder)
-    trained = _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=1)).parameters
+    trained = build_optimizer(
+        encoder, Objectives(method), TrainingOptions(frozen_blocks=1)
+    ).parameters
     assert list(map(id, trained)) == list(map(id, encoder.backbone.blocks[1:].parameters()))
     with pytest.raises(
         InputError, match="frozen_blocks 3: the model has 3 blocks; give a lower number"
     ):
-        _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=3))
+        build_optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=3))
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        ({"method": "simcse", "frozen_blocks": 3}, "frozen_blocks 3: the model has 3 blocks"),
+        ({"method": "back-translation", "translate": ["nobody", "nobody"]}, "nobody"),
+    ],
+)
+def test_what_a_later_stage_names_is_known_when_its_objectives_are_made(
+    stage: dict[str, Any], text: str, encoder: Encoder
+) -> None:
+    with pytest.raises(InputError, match=text):
+        build_objectives(Stage.model_validate(stage), encoder)
 
 
 def test_sgd_is_the_textbook_update() -> None:

@@ -1,4 +1,4 @@
-"""The passes of a step: however they are cut and whoever makes them, the gradient is that of the whole batch."""
+"""The passes of a step: the gradient is that of the whole batch, however they are cut."""
 
 import weakref
 from collections.abc import Iterator
@@ -11,8 +11,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import StepEncoding, chunk_that_fits
-from isotune.engine.passes import Pass
+from isotune.engine.forward import Pass, StepEncoding, chunk_that_fits
 from isotune.engine.workers import Workers
 from isotune.methods import mlm
 from isotune.methods.method import Batch, View

@@ -1,4 +1,4 @@
-"""Processes that make a step together: the loss and the gradient are those of a single process, on all of them."""
+"""Processes that make a step together: loss and gradient are those of a single process."""
 
 import multiprocessing
 import os
@@ -89,7 +89,7 @@ PLACES = [
 def test_an_error_of_one_process_ends_all_of_them(
     failing: int, place: str, message: str, tiny_model: Path, text: Path, tmp_path: Path
 ) -> None:
-    """At once, with the error of this process and a line in each other process that points to it."""
+    """At once, with the error of this process and a line in the others that points to it."""
     options = [
         f"--model={tiny_model}",
         "--dev=none",

@@ -14,7 +14,7 @@ SIZES = {"layers": 1, "attention_heads": 2, "ffn_dim": 16}  # of the encoder and
 
 @pytest.fixture
 def translators(tmp_path: Path) -> tuple[str, str]:
-    """Two folders: the tiny vocabulary's words in, other ones of its words out, for each sentence others."""
+    """Two folders: the tiny vocabulary's words in, and other words of it out."""
     folders = [tmp_path / name for name in ("there", "back")]
     vocabulary = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

@@ -29,7 +29,10 @@ def batch(encoder: Encoder, sentences: list[str]) -> Batch:
 
 
 class Reversing:
-    """Stands in for the translation: the words in reverse order, and nothing for what begins with "nothing"."""
+    """Stands in for the translation: the words in reverse order.
+
+    What begins with "nothing" becomes nothing.
+    """
 
     models = ("x", "y")
 

@@ -58,7 +58,7 @@ def test_only_its_own_layers_are_trained(encoder: Encoder) -> None:
 
 
 def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None:
-    """As torch starts a layer, the bias is as large as what such a vector makes of it: their mean cosine is 0.71."""
+    """As torch starts a layer, the bias is as large as the product: the mean cosine is 0.71."""
     attached(CLSR(CLSROptions(), encoder), encoder)
     with torch.no_grad():
         y = encoder.heads(torch.nn.functional.normalize(torch.randn(200, 32), dim=-1))

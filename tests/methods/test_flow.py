@@ -44,7 +44,7 @@ def make_batch(encoder: Encoder, sentences: list[str], seed: int = 0) -> Batch:
 def gradients(
     method: Method, encoder: Encoder, batch: Batch, term: str | None = None
 ) -> dict[str, Tensor]:
-    """Of one term, or of all: the gradient of each weight of the encoder that has one, frozen as in training."""
+    """The gradient, of one term or of all, at each weight of the encoder that has one."""
     encoder.requires_grad_(False)
     for parameter in trained(method, encoder):
         parameter.requires_grad_(True)

@@ -1,4 +1,4 @@
-"""Masked language modelling: its loss against that of transformers; alone, and beside other methods."""
+"""Masked language modelling, alone and beside other methods: its loss is transformers'."""
 
 from dataclasses import replace
 from pathlib import Path

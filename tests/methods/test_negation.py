@@ -14,7 +14,10 @@ from isotune.methods.negation import Word, find_parser, guess, negate
 
 
 def parse(text: str) -> list[Word]:
-    """Words of "text/dep/tag/lemma text ..."; the last three may be left out, and "_" is no space after a word."""
+    """Words of "text/dep/tag/lemma text ..."; "_" is no space after a word.
+
+    The last three parts may be left out.
+    """
     words = []
     for part in text.split():
         word, dep, tag, lemma = (*part.rstrip("_").split("/"), "", "", "")[:4]

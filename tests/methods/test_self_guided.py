@@ -164,7 +164,7 @@ def test_a_head_that_changes_the_dimension_is_refused(encoder: Encoder) -> None:
 def test_a_stopped_run_goes_on_with_its_fixed_copy(
     train: Train, tiny_model: Path, methods: tuple[str, ...]
 ) -> None:
-    """In a second stage it is no copy of the model that the run started from. All but the embeddings is moved."""
+    """In a second stage it is no copy of the run's start. All but the embeddings is moved."""
     stages = [{"method": method, "projection": False} for method in methods]
     options = {"stages": stages, "dev": "none", "steps": 2, "eval_every": 1}
     folder = train("whole", **options).folder

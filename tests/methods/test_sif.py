@@ -1,4 +1,4 @@
-"""SIF as a method: one pass, no steps, and an encoder whose tokens weigh as their counts in the text say."""
+"""SIF as a method: one pass, no steps, and tokens that weigh as their counts say."""
 
 import json
 import shutil

@@ -123,7 +123,8 @@ def test_negations_are_made_once_and_their_rules_are_told(
         assert rows == [Triplet(a, a, b) for a, b in zip(sentences, negated, strict=True)]
         assert said == [
             f"soft negatives: by a word list, kept in {tmp_path / 'negations.sqlite'}",
-            "soft negatives: 4; by the rules removed 25.0%, auxiliary 50.0%, verb 0.0%, prefix 25.0%",
+            "soft negatives: 4; by the rules removed 25.0%, auxiliary 50.0%, verb 0.0%, "
+            "prefix 25.0%",
         ]
         # What is kept is found by the key, and nothing is made again.
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The methods with labels: what they ask for, and that their losses are the papers' on what comes back."""
+"""The methods with labels: what they ask for, and that their losses are the papers'."""
 
 from collections.abc import Sequence
 from functools import partial

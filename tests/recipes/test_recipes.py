@@ -34,6 +34,13 @@ def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> Non
     assert Recipe.from_table(tomllib.loads(tomli_w.dumps(recipe.table()))) == recipe
 
 
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = 'title = "Été"\n[[stages]]\nmethod = "simcse"\n'
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / f"{encoding}.toml").write_text(text, encoding)
+    assert read_recipe(tmp_path / "utf-8-sig.toml") == read_recipe(tmp_path / "utf-8.toml")
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_key_means_one_thing(name: str) -> None:
     keys = [
@@ -49,6 +56,24 @@ def test_a_key_means_one_thing(name: str) -> None:
 @pytest.mark.parametrize("model", [EncoderOptions, TrainingOptions, AsReleased, *OPTIONS.values()])
 def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
     assert all(described(model, name) for name in model.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"classes": ["0", "1", "0"]}, "classes: 0 stands there twice"),
+        ({"classes": ["0", "1", "2"], "metrics": ["f1"]}, "f1 is of two classes, and there are 3"),
+        ({"classes": ["0"]}, "classes"),
+        ({"classes": []}, "accuracy is of classes, and there are none"),
+        ({"classes": [], "metrics": ["spearman", "f1"]}, "f1 is of classes, and there are none"),
+    ],
+)
+def test_classes_and_metrics_that_do_not_fit_are_refused(
+    options: dict[str, Any], text: str
+) -> None:
+    table = {"stages": [{"method": "finetune-pair", **options}]}
+    with pytest.raises(InputError, match=text):
+        Recipe.from_table(table)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e18, -1e18, 10**21, -(10**21)])

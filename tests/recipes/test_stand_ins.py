@@ -1,4 +1,4 @@
-"""Data on this machine stand in for published data that are only on the hub, if the user says so."""
+"""Data on this machine stand in for published data of the hub, if the user says so."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the papers state of their runs (stated.toml), against their recipes and all runs of their studies."""
+"""What the papers state of their runs (stated.toml), against their recipes and studies."""
 
 import os
 import re
@@ -85,7 +85,8 @@ def differences(paper: str, table: dict[str, list[dict[str, Any]]]) -> list[str]
             value = UNSET if value is None else list(value) if isinstance(value, tuple) else value
             if value != expected:
                 found.add(
-                    f"{sorted(made.names)}, {made.method}: {option} is {value}, not {expected} ({line['place']})"
+                    f"{sorted(made.names)}, {made.method}: {option} is {value}, not {expected} "
+                    f"({line['place']})"
                 )
     lines = {
         (kind, number) for kind in ("stated", "deviates") for number in range(len(table[kind]))

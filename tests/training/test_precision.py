@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isotune.engine.optimizer import Optimizer
+from isotune.engine.step import Optimizer
 from isotune.kernels.cpu import float32
 from tests.training.conftest import Train, resume, same, stopped_at, weights
 

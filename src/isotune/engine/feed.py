@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
 import torch
@@ -27,77 +28,92 @@ class Corpus:
     def __init__(
         self, store: TokenStore, batch_size: int, name: str, seed: int, whole_epochs: bool = False
     ) -> None:
-        if len(store) < batch_size:
+        """Takes the tokens of the rows; `name` is that of the feed.
+
+        Raises:
+            InputError: there are fewer rows than a batch has.
+        """
+        rows = len(store)
+        if rows < batch_size:
             data = "data" if name == ROWS else f"data of {name}"
             raise InputError(
-                f"batch size {batch_size} is larger than the {data} ({counted(len(store), 'row')}); give a batch size "
-                f"of {len(store)} or less, or more text"
+                f"batch size {batch_size} is larger than the {data} ({counted(rows, 'row')}); give "
+                f"a batch size of {rows} or less, or more text"
             )
         self.store = store
-        self.order = BatchOrder(
-            len(store), batch_size, seed, whole_epochs
-        )  # which rows make which step
-        self.targets = store.targets  # until `teach`
-        self.vectors: Tensor | None = None  # after `cache`
+        self.order = BatchOrder(rows, batch_size, seed, whole_epochs)
+        """Which rows make which step."""
+        self.targets = store.targets
+        """[rows, ...]; `teach` replaces those of the store."""
+        self.vectors: Tensor | None = None
+        """[rows * texts, d], after `cache`."""
 
     def batch(self, rows: NDArray[np.int64], generator: Generator) -> Batch:
         """The batch of the rows with these numbers [N]."""
         store = self.store
-        targets = None if self.targets is None else self.targets[torch.from_numpy(rows)]
-        if self.vectors is not None:
-            places = torch.from_numpy(rows) * store.columns
-            vectors = tuple(self.vectors[places + column] for column in range(store.columns))
-            return Batch(targets=targets, generator=generator, vectors=vectors)
-        return Batch(
-            store.pack(rows), targets, store.sentences(rows), store.max_length, generator=generator
-        )
+        targets = None
+        if self.targets is not None:
+            targets = self.targets[torch.from_numpy(rows)]
+        if self.vectors is None:
+            return Batch(
+                store.pack(rows),
+                targets,
+                store.sentences(rows),
+                store.max_length,
+                generator=generator,
+            )
+        first_places = torch.from_numpy(rows) * store.columns
+        vectors = tuple(self.vectors[first_places + column] for column in range(store.columns))
+        return Batch(targets=targets, generator=generator, vectors=vectors)
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> Tensor:
-        """Computes the pooled vectors [rows * texts, d] that batches carry, into a nameless file of this process."""
+        """Computes the pooled vectors [rows * texts, d] that batches carry.
+
+        They are in a file of this process without a name, on the disk of `folder`.
+        """
         encoder.eval()
         lengths = self.store.lengths
+        shape = (len(lengths), encoder.backbone.dimension)
         with TemporaryFile(dir=folder) as file:
-            shape = len(lengths), encoder.backbone.dimension
-            size = 4 * math.prod(shape)
-            advice = "; free some space, and resume the run from the last checkpoint"
-            with telling(
-                OSError, f"{folder}: the vectors of the text need {size:,} bytes here", advice
-            ):
-                if hasattr(
-                    os, "posix_fallocate"
-                ):  # macOS lacks this call: there a full disk ends in a crash
-                    os.posix_fallocate(file.fileno(), 0, size)
+            _reserve(file, 4 * math.prod(shape), folder)
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
-            count = workers.processes * workers.threads  # processes have equally many threads
+            # Processes have equally many threads, and each gets a batch.
+            count = workers.processes * workers.threads
             batches = encoder.batches(lengths, count)
             for start in range(0, len(batches), count):
-                at_once = batches[start : start + count]  # a batch for each worker
-                pooled = workers.run(
-                    [partial(self._pool, encoder, batch) for batch in workers.own(at_once)]
-                )
-                counts = [
-                    sum(map(len, workers.own(at_once, rank))) for rank in range(workers.processes)
-                ]
-                joined = workers.gather(torch.cat([torch.empty(0, shape[1]), *pooled]), counts)
-                if not joined.isfinite().all():
+                at_once = batches[start : start + count]
+                pooled = self._pool_at_once(encoder, at_once, workers)
+                if not pooled.isfinite().all():
                     raise UselessVectors("the encoder gives vectors with NaN or infinite values")
-                vectors[np.concatenate(at_once)] = joined.numpy()
-            self.vectors = torch.from_numpy(vectors)
+                vectors[np.concatenate(at_once)] = pooled.numpy()
+        self.vectors = torch.from_numpy(vectors)
         return self.vectors
 
     def teach(self, teachers: Sequence[Encoder]) -> None:
-        """Makes the teachers' vectors of each row's text, all of length 1, the targets [rows, the sum of features].
+        """Makes the teachers' vectors of each row's text the targets [rows, sum of features].
 
-        So the cosine of two targets is the mean of the teachers' cosines.
+        Each vector has length 1, so the cosine of two targets is the mean of the teachers' cosines.
         """
         (texts,) = self.store.sentences(np.arange(len(self.store)))
-        self.targets = torch.from_numpy(
-            np.hstack([teacher.encode(texts, normalize=True) for teacher in teachers])
-        )
+        vectors = [teacher.encode(texts, normalize=True) for teacher in teachers]
+        self.targets = torch.from_numpy(np.hstack(vectors))
+
+    def _pool_at_once(
+        self, encoder: Encoder, batches: Sequence[NDArray[np.int64]], workers: Workers
+    ) -> Tensor:
+        """The pooled vectors [N, d] of some batches, one for each worker of all processes."""
+        jobs = [partial(self._pool, encoder, batch) for batch in workers.own(batches)]
+        no_vectors = torch.empty(0, encoder.backbone.dimension)
+        vectors = torch.cat([no_vectors, *workers.run(jobs)])
+        counts = []
+        for rank in range(workers.processes):
+            counts.append(sum(map(len, workers.own(batches, rank))))
+        return workers.gather(vectors, counts)
 
     def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
-        return encoder.pool(self.store.pack_sequences(batch).to(encoder.device)).float().cpu()
+        tokens = self.store.pack_sequences(batch).to(encoder.device)
+        return encoder.pool(tokens).float().cpu()
 
 
 class Feeder:
@@ -111,18 +127,22 @@ class Feeder:
         seed: int,
         stage: int,
     ) -> None:
-        self.corpora, self.rows_per_step = {}, 0
+        """Takes the tokens and the method's description of each feed, by name."""
+        self.corpora: dict[str, Corpus] = {}
+        self.rows_per_step = 0
         for name, store in stores.items():
             size = feeds[name].batch_size or options.batch_size
-            order_seed = derive_seed(seed, "order" if name == ROWS else f"order{name}", stage)
-            self.corpora[name] = Corpus(
-                store, size, name, order_seed, options.as_released.whole_epochs
-            )
+            purpose = "order" if name == ROWS else f"order{name}"
+            order_seed = derive_seed(seed, purpose, stage)
+            whole_epochs = options.as_released.whole_epochs
+            self.corpora[name] = Corpus(store, size, name, order_seed, whole_epochs)
             self.rows_per_step += size
-        self._seed, self._stage = seed, stage
+        self._seed = seed
+        self._stage = stage
         first = next(iter(self.corpora.values()))
         self.steps_per_epoch = first.order.steps_per_epoch
-        self.monitored = first.store  # the monitor encodes a sample of its sentences
+        self.monitored = first.store
+        """The rows of which the collapse monitor encodes a sample."""
 
     @property
     def corpus(self) -> Corpus:
@@ -131,12 +151,23 @@ class Feeder:
         return corpus
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step, counted from 0, on the CPU. It is a function of the seed, the stage and the step."""
-        generator = Generator().manual_seed(
-            derive_seed(self._seed, "method views", self._stage, step)
-        )
-        batches = {
-            name: corpus.batch(corpus.order[step], generator)
-            for name, corpus in self.corpora.items()
-        }
+        """The batch of a step, counted from 0, on the CPU.
+
+        It is a function of the seed, the stage and the step.
+        """
+        seed = derive_seed(self._seed, "method views", self._stage, step)
+        generator = Generator().manual_seed(seed)
+        batches = {}
+        for name, corpus in self.corpora.items():
+            batches[name] = corpus.batch(corpus.order[step], generator)
         return Batch.of_feeds(batches, generator)
+
+
+def _reserve(file: IO[bytes], size: int, folder: Path) -> None:
+    """Takes the disk space of a file, so that a full disk is an error here."""
+    text = f"{folder}: the vectors of the text need {size:,} bytes here"
+    advice = "; free some space, and resume the run from the last checkpoint"
+    with telling(OSError, text, advice):
+        # macOS lacks this call: there a full disk ends in a crash.
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)

@@ -1,79 +1,102 @@
-"""From the views of a step to their vectors.
+"""From the views of a step to their vectors, and from the gradient of the vectors to the weights.
 
-1. Views with the same backbone, pooling and heads form a group. The sentences of a group are joined in one row.
-2. The row is cut into shares, up to one for each worker, and with a gradient cache a share into passes (`passes.py`).
-3. A pass encodes some of the sentences: backbone, then pooling. The vectors of all passes are gathered.
-4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow at its first one).
+1. Views with the same backbone, pooling and heads form a group. The sentences of a group are joined
+   in one row.
+2. The row is cut into shares, up to one for each worker, and with a gradient cache a share into
+   passes.
+3. A pass encodes some of the sentences: backbone, then pooling. The vectors of all passes are
+   gathered.
+4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow
+   at its first one).
+5. The loss leaves a gradient at the gathered vectors. Each pass takes its part back to the weights.
 
-Each sentence of each view has a seed of its own, for dropout and augmentation. So the vectors do not depend on the cut,
-and any number of workers makes the same step. On a GPU, dropout is torch's: each pass has a seed, and a pass that is
-made again draws the same.
+A contrastive loss needs the vectors of the whole batch. Activations are needed for a few sentences
+at a time only. docs/architecture.md ("A step is a list of passes") tells the order. The gradient is
+that of the loss of all vectors, whatever the method does with them.
 
-Views with adversarial noise (ConSERT, section 3.2) take a second round:
+With a gradient cache (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
+Limited Setup"), a worker makes several passes, one after another. The first time, a pass keeps no
+activations. For its gradient, the pass is made again, with activations. So memory does not grow
+with the batch, at the price of one more forward pass.
 
-1. The plain views are encoded, those under attack with a noise of 0 on their embeddings.
-2. A loss of the plain views' vectors is computed, and its gradient goes back to that noise, as to weights.
-3. Scaled to one length for each token, the gradient is the noise of the adversarial view, which is then encoded.
+Each sentence of each view has a seed of its own (`data/draws.py`), for dropout and augmentation. So
+the vectors do not depend on the cut, and any number of workers makes the same step. On a GPU,
+dropout is torch's: each pass has a seed, and a pass that is made again draws the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import TokenStates
-from isotune.engine.passes import Encoded, Pass, take_back
+from isotune.engine.adversarial import Attack
 from isotune.engine.workers import Workers
 from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
-from isotune.views.adversarial import Adversarial, Noise
 from isotune.views.augmentation import PerView
 
 Adversary = Callable[[Sequence[Tensor]], Tensor]
 """The loss that adversarial views increase, from the vectors of all other views."""
-KEPT = 24  # numbers that a block keeps of a token for its gradient, in widths of the model; 19 without dropout
+
+Gradients = list[Tensor | None]
+"""The gradient of each trained parameter, None for 0; that of word embeddings may be sparse."""
+
+KEPT = 24
+"""Numbers that a block keeps of a token for its gradient, in widths of the model.
+
+Without dropout it keeps 19.
+"""
 
 
 def chunk_that_fits(
     encoder: Encoder, views: Sequence[View], workers: Workers, free: int
 ) -> int | None:
-    """How many rows to encode at a time (`chunk_size`), so that a step fits into `free` bytes; None for all rows.
+    """How many rows to encode at a time (`chunk_size`) in `free` bytes; None for all rows.
 
-    The gradient and AdamW's two averages of the weights come first, in float32. Of the rest a third is for what is kept
-    for the backward pass: the allocator keeps freed blocks, and evaluations take memory too.
+    The gradient and AdamW's two averages of the weights come first, in float32. Of the rest a third
+    is for what is kept for the backward pass: the allocator keeps freed blocks, and evaluations
+    take memory too.
     """
-    weights = 4 * sum(weight.numel() for weight in encoder.backbone.parameters())
+    backbone = encoder.backbone
+    weights = 4 * sum(weight.numel() for weight in backbone.parameters())
     tokens = sum(len(view.tokens.ids) for view in views)
-    kept = 4 * KEPT * encoder.backbone.dimension * encoder.backbone.layers * tokens
-    share = (free / 3 - weights) / kept  # of all tokens, that this process may hold at once
-    chunk = int(share * max(len(view.tokens) for view in views) / workers.shares(tokens))
-    return None if share * workers.processes >= 1 else max(1, chunk)
+    kept = 4 * KEPT * backbone.dimension * backbone.layers * tokens
+    # The share of all tokens that this process may hold at once.
+    share = (free / 3 - weights) / kept
+    if share * workers.processes >= 1:
+        return None
+    rows = max(len(view.tokens) for view in views)
+    return max(1, int(share * rows / workers.shares(tokens)))
 
 
 class StepEncoding:
-    """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
+    """Encodes the views of a step, and takes the gradient of the loss back to the weights."""
 
     def __init__(
         self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None
     ) -> None:
-        """`chunk_size`, roughly the sentences of a view in one pass, asks for the gradient cache; None: one pass."""
-        self._encoder, self._workers, self._seed, self._chunk_size = (
-            encoder,
-            workers,
-            seed,
-            chunk_size,
-        )
-        self._made = 0  # passes
-        self.groups: list[Encoded] = []  # what goes backward, after `encode`
+        """Keeps the arguments.
+
+        `chunk_size` asks for the gradient cache: it is roughly the number of sentences of a view in
+        one pass. None makes one pass for each worker.
+        """
+        self._encoder = encoder
+        self._workers = workers
+        self._seed = seed
+        self._chunk_size = chunk_size
+        self._pass_count = 0
+        self.groups: list[Encoded] = []
+        """What goes backward, after `encode`."""
 
     def encode(
         self, views: Sequence[View | VectorView], adversary: Adversary | None = None
@@ -84,21 +107,24 @@ class StepEncoding:
         """
         # Each view is another object with other seeds: a method may ask for one view twice.
         views = [self._seeded(view, number) for number, view in enumerate(views)]
-        of_tokens = [view for view in views if isinstance(view, View)]
-        attacks = {
-            view: view.augmentation
-            for view in of_tokens
-            if isinstance(view.augmentation, Adversarial)
-        }
-        encoded = (
-            self._attacked(of_tokens, attacks, adversary)
-            if adversary and attacks
-            else self._vectors(views)
-        )
-        return [encoded[view] for view in views]
+        token_views = [view for view in views if isinstance(view, View)]
+        attack = Attack.on(token_views, self._encoder)
+        if adversary is None or not attack.noises:
+            vectors = self._vectors(views)
+        else:
+            plain = self._vectors(attack.plain_round())
+            gradients = self._gradients_at(list(attack.noises.values()), adversary(plain))
+            noisy = self._vectors(attack.noisy_round(gradients))
+            vectors = _in_turn(token_views, plain, noisy)
+        # All processes draw the same after the vectors.
+        seed_gpu(self._encoder.device, self._seed)
+        return vectors
 
     def backward(self) -> None:
-        """Takes the gradients that the loss has left at the vectors back to the weights, as `take_back` does."""
+        """Takes the gradients that the loss has left at the vectors back to the weights.
+
+        Autocast, and the dropout of the model, have to be as they were in `encode`.
+        """
         take_back(self.groups, self.parameters(), self._workers)
 
     def parameters(self) -> list[nn.Parameter]:
@@ -109,11 +135,11 @@ class StepEncoding:
         """The view with a seed for each sentence; the view is number `number` of the step."""
         if isinstance(view, VectorView):
             return replace(view)
-        order = view.tokens.order  # [N]
-        seeds = split_seeds(split_seeds(torch.tensor([self._seed]), number), order)
+        view_seed = split_seeds(torch.tensor([self._seed]), number)  # [1]
+        seeds = split_seeds(view_seed, view.tokens.order)  # [N]
         return replace(view, tokens=replace(view.tokens, seeds=view.tokens.on_device(seeds)))
 
-    def _vectors(self, views: Sequence[View | VectorView]) -> dict[View | VectorView, Tensor]:
+    def _vectors(self, views: Sequence[View | VectorView]) -> list[Tensor]:
         """The vectors of each view."""
         encoded: dict[View | VectorView, Tensor] = {}
         groups: dict[tuple[object, ...], list[View]] = {}
@@ -121,17 +147,14 @@ class StepEncoding:
             if isinstance(view, VectorView):
                 (encoded[view],) = self._through_heads([view.vectors])
             else:
-                groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
+                kind = (view.backbone, view.pooling, view.heads)
+                groups.setdefault(kind, []).append(view)
         for group in groups.values():
-            kind = group[0]
             vectors = self._pool(group)
-            if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
+            if _wants_heads(group[0]):
                 vectors = self._through_heads(vectors)
-            encoded |= zip(group, vectors, strict=True)
-        return {
-            view: encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32))
-            for view in views
-        }
+            encoded.update(zip(group, vectors, strict=True))
+        return [_at_least_float32(encoded[view]) for view in views]
 
     def _through_heads(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """What the heads make of the pooled vectors [N, d] of some views, all at once."""
@@ -139,50 +162,60 @@ class StepEncoding:
         return torch.split(after, [len(of_view) for of_view in vectors])
 
     def _pool(self, views: Sequence[View]) -> Sequence[Tensor]:
-        """Pooled states of each view of a group, [N, d] in the caller's order, or [M, d] of single tokens."""
-        workers, sizes = self._workers, [len(view.tokens) for view in views]
-        augmentation = PerView([view.augmentation for view in views], sizes)
-        row = replace(
-            views[0], tokens=concatenate([view.tokens for view in views]), augmentation=augmentation
-        )
+        """The pooled vectors [N, d] of each view of a group; the states [M, d] of `TokenStates`."""
+        workers = self._workers
+        sizes = [len(view.tokens) for view in views]
+        row = _joined(views)
         parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
         shares = [self._passes(row, part, max(sizes)) for part in workers.own(parts)]
-        outputs = [
-            output
-            for share in workers.run([partial(_forward, share) for share in shares])
-            for output in share
-        ]
-        if not outputs:  # fewer sentences than processes: this process makes a pass to know the shape of the vectors
-            outputs = [_forward(self._passes(row, row.tokens, max(sizes)))[0][:0]]
-        poolings = [_part(row, part).pooling for part in parts]
-        numbers = [
-            len(x.places if isinstance(x, TokenStates) else y)
-            for x, y in zip(poolings, parts, strict=True)
-        ]
-        counts = [sum(workers.own(numbers, rank)) for rank in range(workers.processes)]
-        leaf = workers.gather(torch.cat(outputs), counts)
-        if torch.is_grad_enabled() and not row.backbone and self.parameters():
-            self.groups.append(Encoded(leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
+        vectors = self._forward(shares)
+        if vectors is None:
+            vectors = self._no_vectors(row, max(sizes))
+        part_counts = [_count_vectors(_part(row, part)) for part in parts]
+        counts = [sum(workers.own(part_counts, rank)) for rank in range(workers.processes)]
+        leaf = workers.gather(vectors, counts)
+        if torch.is_grad_enabled() and row.backbone is None and self.parameters():
+            start = sum(counts[: workers.rank])
+            self.groups.append(Encoded(leaf.requires_grad_(), shares, start))
         if isinstance(row.pooling, TokenStates):
             return (leaf,)
         return torch.split(row.tokens.restore(leaf), sizes)
 
     def _passes(self, row: View, part: Packed, sentences: int) -> list[Pass]:
-        """The passes of a worker, whose share is this part of a row of views with up to so many sentences each."""
-        chunks, kept = [part], self._chunk_size is None
+        """The passes of a worker whose share is this part of a row.
+
+        `sentences` is the number of sentences of the largest view in the row.
+        """
+        chunks = [part]
         if self._chunk_size is not None:
             # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
             passes_of_row = -(-sentences // self._chunk_size)
             chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
         passes = []
         for chunk in filter(len, chunks):
-            self._made += 1
-            passes.append(Pass(partial(self._encode, _part(row, chunk), self._made), kept))
+            self._pass_count += 1
+            encode = partial(self._encode, _part(row, chunk), self._pass_count)
+            passes.append(Pass(encode, keeps_activations=self._chunk_size is None))
         return passes
 
+    def _forward(self, shares: Sequence[Sequence[Pass]]) -> Tensor | None:
+        """The vectors of all passes, one pass after another; None if there is no pass.
+
+        A thread makes the passes of a share.
+        """
+        vectors = []
+        for of_share in self._workers.run([partial(_forward_share, share) for share in shares]):
+            vectors.extend(of_share)
+        return torch.cat(vectors) if vectors else None
+
+    def _no_vectors(self, row: View, sentences: int) -> Tensor:
+        """No vectors [0, d]: a process without a sentence makes passes to know their shape."""
+        return _forward_share(self._passes(row, row.tokens, sentences))[0][:0]
+
     def _encode(self, part: View, number: int) -> Tensor:
-        """The vectors of a part of a row, in its order, by pass `number` of this process, from which a GPU draws."""
-        if (part.backbone or self._encoder.backbone).training:
+        """The vectors of a part of a row, in its order. A GPU draws from the number of the pass."""
+        backbone = part.backbone or self._encoder.backbone
+        if backbone.training:
             seed_gpu(self._encoder.device, self._seed, self._workers.rank, number)
         with torch.no_grad() if part.backbone else nullcontext():
             vectors = self._encoder.pool(
@@ -190,41 +223,154 @@ class StepEncoding:
             )
         if isinstance(part.pooling, TokenStates):
             return vectors
-        of_row = part.tokens.order.argsort().argsort()  # from the caller's order
-        return vectors[part.tokens.on_device(of_row)]
+        packed_order = part.tokens.order.argsort().argsort()
+        return vectors[part.tokens.on_device(packed_order)]
 
-    def _attacked(
-        self, views: Sequence[View], attacks: Mapping[View, Adversarial], adversary: Adversary
-    ) -> dict[View | VectorView, Tensor]:
-        """The vectors of each view, some of which are adversarial."""
-        noises = {
-            view: self._encoder.backbone.no_noise(len(view.tokens.ids)).requires_grad_()
-            for view in dict.fromkeys(views[attack.of] for attack in attacks.values())
-        }
-        plain = {view: view for view in views if view not in attacks}
-        for view, noise in noises.items():
-            plain[view] = replace(view, augmentation=Noise(view.tokens, noise, view.augmentation))
-        encoded = self._vectors(list(plain.values()))
+    def _gradients_at(self, noises: Sequence[Tensor], loss: Tensor) -> list[Tensor]:
+        """The gradients, at noises behind the vectors so far, of a loss of these vectors."""
         leaves = [group.leaf for group in self.groups]
-        adversary(list(encoded.values())).backward(inputs=leaves, retain_graph=True)
-        take_back(self.groups, list(noises.values()), self._workers, again=True)
+        loss.backward(inputs=leaves, retain_graph=True)
+        take_back(self.groups, noises, self._workers, again=True)
+        # The gradient of the step's loss is to come.
         for leaf in leaves:
-            leaf.grad = None  # that of the step's loss is to come
-        # For each token, the direction of its embedding in which the loss grows fastest; its length is 1.
-        directions = {
-            view: normalize(
-                self._workers.add(torch.zeros_like(x) if x.grad is None else x.grad),
-                dim=-1,
-                eps=1e-10,
-            )
-            for view, x in noises.items()
-        }
-        noisy = []
-        for view, attack in attacks.items():
-            of = views[attack.of]
-            noisy.append(replace(view, augmentation=Noise(of.tokens, attack.norm * directions[of])))
-        more = self._vectors(noisy)
-        return dict(zip([*plain, *attacks], [*encoded.values(), *more.values()], strict=True))
+            leaf.grad = None
+        gradients = []
+        for noise in noises:
+            gradient = torch.zeros_like(noise) if noise.grad is None else noise.grad
+            gradients.append(self._workers.add(gradient))
+        return gradients
+
+
+class Pass:
+    """A forward pass of a worker, and its backward pass."""
+
+    def __init__(self, encode: Callable[[], Tensor], keeps_activations: bool) -> None:
+        """Takes what encodes the sentences. Without activations, `backward` encodes them again."""
+        self.count = 0
+        """The number of vectors, after `forward`."""
+        self._encode = encode
+        self._keeps_activations = keeps_activations
+        self._output: Tensor | None = None
+
+    def forward(self) -> Tensor:
+        """The vectors [n, d], without a graph."""
+        with torch.set_grad_enabled(self._keeps_activations and torch.is_grad_enabled()):
+            output = self._encode()
+        self.count = len(output)
+        if output.requires_grad:
+            self._output = output
+        return output.detach()
+
+    def backward(self, gradient: Tensor, parameters: Sequence[Tensor], again: bool) -> Gradients:
+        """The gradients of the parameters, from the gradient of the vectors.
+
+        The activations are let go unless `again`.
+        """
+        output = self._output
+        if output is None:
+            output = self._encode()
+        if not again:
+            self._output = None
+        # A backward pass has no autocast.
+        with torch.autocast(output.device.type, enabled=False):
+            return list(torch.autograd.grad(output, parameters, gradient, again, allow_unused=True))
+
+
+class Encoded(NamedTuple):
+    """The vectors of views that were encoded together, and this process's passes among them."""
+
+    leaf: Tensor
+    """[N, d], the vectors of all workers' passes, one pass after another."""
+
+    shares: Sequence[Sequence[Pass]]
+    """The passes of each thread."""
+
+    start: int
+    """The number of the first vector of this process in the leaf."""
+
+    def gradients(self, leaf_gradient: Tensor) -> list[list[tuple[Pass, Tensor]]]:
+        """The passes of each thread, with the gradients of their vectors."""
+        start = self.start
+        threads = []
+        for share in self.shares:
+            passes = []
+            for one in share:
+                passes.append((one, leaf_gradient[start : start + one.count]))
+                start += one.count
+            threads.append(passes)
+        return threads
+
+
+def take_back(
+    groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: Workers, again: bool = False
+) -> None:
+    """Takes the gradients at the leaves backward, and adds this process's part to the parameters'.
+
+    Autocast, and the dropout of the model, have to be as they were. `again` says that another call
+    follows.
+    """
+    jobs = []
+    for passes in _passes_of_threads(groups):
+        jobs.append(partial(_backward_share, passes, parameters, again))
+    # Gradients are added in the order of the threads, whichever ends first.
+    for gradients in workers.run(jobs):
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            _add_gradient(parameter, gradient)
+
+
+def _passes_of_threads(groups: Sequence[Encoded]) -> list[list[tuple[Pass, Tensor]]]:
+    """The passes of each thread in all groups, with the gradients of their vectors."""
+    threads: list[list[tuple[Pass, Tensor]]] = []
+    for group in groups:
+        if group.leaf.grad is None:
+            continue
+        for number, passes in enumerate(group.gradients(group.leaf.grad)):
+            if number == len(threads):
+                threads.append([])
+            threads[number].extend(passes)
+    return threads
+
+
+def _forward_share(share: Sequence[Pass]) -> list[Tensor]:
+    return [one.forward() for one in share]
+
+
+def _backward_share(
+    passes: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], again: bool
+) -> Gradients:
+    """The sum of the gradients of a thread's passes. The list of passes is empty afterwards.
+
+    The longest sentences come first: later passes fit into the memory that they have freed.
+    """
+    total: Gradients = [None] * len(parameters)
+    while passes:
+        one, gradient = passes.pop()
+        for number, of_pass in enumerate(one.backward(gradient, parameters, again)):
+            before = total[number]
+            if before is None:
+                total[number] = of_pass
+            elif of_pass is not None:
+                total[number] = before.add_(of_pass)
+    return total
+
+
+def _add_gradient(parameter: Tensor, gradient: Tensor | None) -> None:
+    if gradient is None:
+        return
+    if parameter.grad is not None:
+        parameter.grad.add_(gradient)
+    elif gradient.is_sparse:
+        parameter.grad = gradient.to_dense()
+    else:
+        parameter.grad = gradient
+
+
+def _joined(views: Sequence[View]) -> View:
+    """The row of a group of views: all their sentences, each changed as its view says."""
+    sizes = [len(view.tokens) for view in views]
+    augmentation = PerView([view.augmentation for view in views], sizes)
+    tokens = concatenate([view.tokens for view in views])
+    return replace(views[0], tokens=tokens, augmentation=augmentation)
 
 
 def _part(row: View, tokens: Packed) -> View:
@@ -236,5 +382,29 @@ def _part(row: View, tokens: Packed) -> View:
     return replace(row, tokens=tokens, pooling=pooling)
 
 
-def _forward(share: Sequence[Pass]) -> list[Tensor]:
-    return [made.forward() for made in share]
+def _count_vectors(part: View) -> int:
+    """The number of vectors of a part of a row."""
+    if isinstance(part.pooling, TokenStates):
+        return len(part.pooling.places)
+    return len(part.tokens)
+
+
+def _wants_heads(view: View) -> bool:
+    """Whether the encoder's heads follow the pooling of a view."""
+    return view.heads and view.backbone is None and not isinstance(view.pooling, TokenStates)
+
+
+def _at_least_float32(vectors: Tensor) -> Tensor:
+    return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+
+
+def _in_turn(
+    views: Sequence[View], plain: Sequence[Tensor], noisy: Sequence[Tensor]
+) -> list[Tensor]:
+    """The vectors of all views in order, from those of plain and of adversarial views in order."""
+    next_plain = iter(plain)
+    next_noisy = iter(noisy)
+    vectors = []
+    for view in views:
+        vectors.append(next(next_noisy if view.is_adversarial else next_plain))
+    return vectors

@@ -1,18 +1,21 @@
-"""Who makes the passes of a step: the threads of this process, and those of the other processes of the run.
+"""Who makes the passes of a step: the threads of this process, and those of the other processes.
 
-Each thread of each process is a worker. A large batch has a share for each of them, and torch computes with a single
-thread in each, so that workers never wait for each other within a pass. A small batch has fewer shares, because each
-costs a gradient of the whole model, and the threads that are left over help with the products of a share. Processes are
-started by torchrun or any other launcher that sets RANK and WORLD_SIZE.
+Each thread of each process is a worker. A large batch has a share for each of them, and torch
+computes with a single thread in each, so that workers never wait for each other within a pass. A
+small batch has fewer shares, because each costs a gradient of the whole model, and the threads that
+are left over help with the products of a share. Processes are started by torchrun or any other
+launcher that sets RANK and WORLD_SIZE.
 
-Every process computes the same loss, so collectives only join and add plain tensors. Here the gradients of processes
-are added; `passes.py` adds those of threads. The first process leads: it alone writes files.
+Every process computes the same loss, so collectives only join and add plain tensors. Here the
+gradients of processes are added; `forward.py` adds those of threads. The first process leads: it
+alone writes files.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -27,59 +30,90 @@ from isotune.kernels.threads import compute_alone, keeping_threads, single_threa
 
 T = TypeVar("T")
 
-LAUNCHED = "RANK", "MASTER_ADDR", "MASTER_PORT"  # what a launcher sets, beside WORLD_SIZE
+LAUNCHED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+"""What a launcher sets, beside WORLD_SIZE."""
 
-# How long a process waits for the others, one of which may be making texts (back-translations, parses).
 PATIENCE = timedelta(days=30)
+"""How long a process waits for the others: one of them may be making texts, as translations."""
 
-# Tokens of the smallest share (`python benchmarks/run.py cores --threads 1 2 4 8 16`, column of processor seconds).
 SMALLEST = 768
+"""Tokens of the smallest share.
+
+`python benchmarks/run.py cores --threads 1 2 4 8 16` measures it, in the column of processor
+seconds.
+"""
 
 
 class Workers:
     """The workers of a run, seen from one of its processes."""
 
     def __init__(self, threads: int = 1, group: dist.ProcessGroup | None = None) -> None:
-        """Takes the number of threads of this process, and the processes; None for this process alone."""
-        self.threads, self._group = threads, group
-        self.processes = dist.get_world_size(group) if group else 1
-        self.rank = dist.get_rank(group) if group else 0  # the number of this process
-        self.leads = self.rank == 0  # whether this process is the first, which alone writes files
-        # A job has the same thread in every step: a thread's memory, once freed, is kept for that thread.
-        self._pools = [single_threads("worker", 1) for _ in range(threads)] if threads > 1 else []
-        self._each = 1  # torch's threads in each of them
+        """Takes the number of threads of this process, and the processes; None for this alone."""
+        self.threads = threads
+        self.processes = 1
+        self.rank = 0
+        """The number of this process."""
+        if group is not None:
+            self.processes = dist.get_world_size(group)
+            self.rank = dist.get_rank(group)
+        self.leads = self.rank == 0
+        """Whether this process is the first, which alone writes files."""
+        self._group = group
+        # A job has the same thread in every step: a thread's memory, once freed, is kept for it.
+        self._pools = []
+        if threads > 1:
+            self._pools = [single_threads("worker", 1) for _ in range(threads)]
+        self._threads_of_each = 1
 
     def shares(self, tokens: int) -> int:
-        """How many shares each process makes of a batch of so many tokens: up to one for each thread."""
+        """How many shares each process makes of a batch of so many tokens: up to one a thread."""
         return max(1, min(self.threads, tokens // (self.processes * SMALLEST)))
 
     def own(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
         """The part of process `rank`, or else of this process, of the shares of all processes."""
-        rank = self.rank if rank is None else rank
-        each = -(-len(shares) // self.processes)
-        return shares[rank * each : (rank + 1) * each]
+        if rank is None:
+            rank = self.rank
+        count = -(-len(shares) // self.processes)
+        return shares[rank * count : (rank + 1) * count]
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Does jobs, up to one a thread, in the caller's gradient mode and autocast; they share torch's threads."""
+        """Does jobs, up to one a thread, in the caller's gradient mode and autocast.
+
+        The jobs share torch's threads.
+        """
         if len(jobs) < 2 or not self._pools:
             return [job() for job in jobs]
-        gradient, enabled = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
-        dtype, pools = torch.get_autocast_dtype("cpu"), self._pools[: len(jobs)]
-        if self._each != (each := self.threads // len(jobs)):
-            with keeping_threads():
-                for pool in self._pools:
-                    pool.submit(compute_alone, each).result()
-            self._each = each
+        self._share_threads(self.threads // len(jobs))
+        gradient = torch.is_grad_enabled()
+        autocast = partial(
+            torch.autocast,
+            "cpu",
+            torch.get_autocast_dtype("cpu"),
+            enabled=torch.is_autocast_enabled("cpu"),
+        )
 
         def run(job: Callable[[], T]) -> T:
-            with torch.set_grad_enabled(gradient), torch.autocast("cpu", dtype, enabled=enabled):
+            with torch.set_grad_enabled(gradient), autocast():
                 return job()
 
+        pools = self._pools[: len(jobs)]
         running = [pool.submit(run, job) for pool, job in zip(pools, jobs, strict=True)]
         return [job.result() for job in running]
 
+    def _share_threads(self, count: int) -> None:
+        """Has each worker compute with so many of torch's threads."""
+        if count == self._threads_of_each:
+            return
+        with keeping_threads():
+            for pool in self._pools:
+                pool.submit(compute_alone, count).result()
+        self._threads_of_each = count
+
     def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
-        """Joins the rows [n, ...] of all processes, in their order; `counts` are the numbers of rows of each."""
+        """Joins the rows [n, ...] of all processes, in their order.
+
+        `counts` are the numbers of rows of each process.
+        """
         if self._group is None:
             return rows
         padded = rows.new_zeros(max(counts), *rows.shape[1:])
@@ -95,33 +129,38 @@ class Workers:
         return x
 
     def count_once(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Clears gradients that every process has computed, in all but the first, so that the sum counts them once."""
+        """Clears gradients that every process has computed, in all processes but the first.
+
+        So the sum counts them once.
+        """
         if not self.leads:
             for parameter in parameters:
                 parameter.grad = None
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sums each parameter's gradient over the processes; what no process has stays None, so it does not decay."""
+        """Sums each parameter's gradient over the processes.
+
+        A gradient that no process has stays None, so the parameter does not decay.
+        """
         if self._group is None:
             return
-        parameters = list(parameters)
-        used = self.add(
-            torch.tensor(
-                [parameter.grad is not None for parameter in parameters], dtype=torch.int32
-            )
-        )
-        parameters = [
-            parameter for parameter, count in zip(parameters, used.tolist(), strict=True) if count
-        ]
-        gradients = [
-            torch.zeros_like(weight) if weight.grad is None else weight.grad
-            for weight in parameters
-        ]
-        total = self.add(torch.cat([gradient.flatten() for gradient in gradients]))
-        for parameter, gradient in zip(
-            parameters, total.split([p.numel() for p in parameters]), strict=True
-        ):
+        parameters = self._used(list(parameters))
+        gradients = []
+        for parameter in parameters:
+            gradient = parameter.grad
+            if gradient is None:
+                gradient = torch.zeros_like(parameter)
+            gradients.append(gradient.flatten())
+        total = self.add(torch.cat(gradients))
+        sizes = [parameter.numel() for parameter in parameters]
+        for parameter, gradient in zip(parameters, total.split(sizes), strict=True):
             parameter.grad = gradient.view_as(parameter)
+
+    def _used(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+        """The parameters for which some process has a gradient."""
+        here = [parameter.grad is not None for parameter in parameters]
+        counts = self.add(torch.tensor(here, dtype=torch.int32)).tolist()
+        return [parameter for parameter, count in zip(parameters, counts, strict=True) if count]
 
     def highest(self, number: int) -> int:
         """The highest of the numbers of all processes."""
@@ -142,64 +181,54 @@ class Workers:
     def leader_first(self) -> Iterator[None]:
         """A block that the first process has left, without an error, before the others enter it."""
         if not self.leads:
-            self.highest(0)  # waits for the first process
+            self._wait_for_all()
         yield
         if self.leads:
-            self.highest(0)
+            self._wait_for_all()
+
+    def _wait_for_all(self) -> None:
+        self.highest(0)
 
     @contextmanager
     def one_error(self) -> Iterator[None]:
-        """The first process that fails keeps its error; the others, which wait for it, raise one that points to it."""
+        """The first process that fails keeps its error.
+
+        The others, which wait for it, raise an error that points to it.
+        """
         try:
             yield
         except BaseException as error:
-            if self._group is not None and not self._ends_first() and isinstance(error, Exception):
-                raise InputError(
-                    "another process of the run has ended; what it has printed says why"
-                ) from error
-            raise
+            if self._group is None or self._ends_first() or not isinstance(error, Exception):
+                raise
+            raise InputError(
+                "another process of the run has ended; what it has printed says why"
+            ) from error
 
     def _ends_first(self) -> bool:
+        """Whether this process is the first that fails."""
         try:
-            return _get_default_store().compare_set("ended", "", str(self.rank)).decode() == str(
-                self.rank
-            )
-        except RuntimeError:  # the store was in the first process, which has ended
+            first = _get_default_store().compare_set("ended", "", str(self.rank)).decode()
+        except RuntimeError:
+            # The store was in the first process, which has ended.
             return False
+        return first == str(self.rank)
 
     def close(self) -> None:
         """Ends the threads, and lets go of the group, whose threads end with its last reference."""
         for pool in self._pools:
             pool.shutdown()
-        self._group = (
-            None  # a thread of the group that outlives Python's end would abort the process
-        )
+        # A thread of the group that outlives Python's end would abort the process.
+        self._group = None
 
 
 @contextmanager
 def workers_of_run() -> Iterator[Workers]:
-    """The workers of a run: as many threads as torch has; and all processes, if a launcher has started several."""
+    """The workers of a run: as many threads as torch has, and all processes of a launcher."""
     launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    starts, device = launched and not dist.is_initialized(), default_device()
-    if starts:
-        if device == "mps":
-            raise InputError("several processes can't share an Apple GPU; set ISOTUNE_DEVICE=cpu")
-        if missing := [name for name in LAUNCHED if name not in os.environ]:
-            raise InputError(
-                f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start the run by "
-                "torchrun, which sets all of them, or unset WORLD_SIZE for a run of one process"
-            )
-        if (
-            device == "cuda" and "LOCAL_RANK" not in os.environ
-        ):  # such launchers number processes machine by machine
-            torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
-        store, rank, processes = next(rendezvous("env://"))
-        # A restart may find the store of the processes before, with their addresses.
-        store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
-        backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-        dist.init_process_group(
-            backend, timeout=PATIENCE, store=store, rank=rank, world_size=processes
-        )
+    device = default_device()
+    joins = launched and not dist.is_initialized()
+    if joins:
+        _join_group(device)
     threads = torch.get_num_threads() if device == "cpu" else 1
     workers = Workers(threads, dist.group.WORLD if launched else None)
     try:
@@ -207,10 +236,31 @@ def workers_of_run() -> Iterator[Workers]:
             yield workers
     finally:
         workers.close()
-        if starts:
+        if joins:
             dist.destroy_process_group()
 
 
+def _join_group(device: str) -> None:
+    """Joins the processes that a launcher has started, and takes a GPU for this process."""
+    if device == "mps":
+        raise InputError("several processes can't share an Apple GPU; set ISOTUNE_DEVICE=cpu")
+    missing = [name for name in LAUNCHED if name not in os.environ]
+    if missing:
+        raise InputError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start "
+            "the run by torchrun, which sets all of them, or unset WORLD_SIZE for a run of one "
+            "process"
+        )
+    if device == "cuda" and "LOCAL_RANK" not in os.environ:
+        # Launchers without a local rank number the processes machine by machine.
+        torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
+    store, rank, processes = next(rendezvous("env://"))
+    # A restart may find the store of the processes before, with their addresses.
+    store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+    backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=processes)
+
+
 def was_restarted() -> bool:
-    """Whether a launcher has started this process again, because a process of the run had failed."""
+    """Whether a launcher has started this process again, because a process had failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

@@ -1,6 +1,7 @@
 """The papers' methods, one file each.
 
-Importing this package loads neither torch nor the option models: both are imported when they are used.
+Importing this package loads neither torch nor the option models: both are imported when they are
+used.
 """
 
 from __future__ import annotations

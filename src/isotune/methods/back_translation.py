@@ -1,11 +1,13 @@
 """Contrastive learning from back-translations, alone and with self-guidance (Kim et al., 2021).
 
-Alone, this is the baseline Contrastive (BT) of the self-guided paper (appendix A.2). It differs from SG only in its
-views: a sentence and its back-translation, both encoded by the tuned model and compared by NT-Xent. With self-guidance
-(section 6, Table 7), the tuned model encodes the sentence and the fixed copy encodes the back-translation.
+Alone, this is the baseline Contrastive (BT) of the self-guided paper (appendix A.2). It differs
+from SG only in its views: a sentence and its back-translation, both encoded by the tuned model and
+compared by NT-Xent. With self-guidance (section 6, Table 7), the tuned model encodes the sentence
+and the fixed copy encodes the back-translation.
 
-The paraphrases are the second texts of the corpus, or two sequence-to-sequence models of transformers make them and a
-cache keeps them. Beam search draws no random numbers: the same models and beam width make the same paraphrase.
+The paraphrases are the second texts of the corpus, or two sequence-to-sequence models of
+transformers make them and a cache keeps them. Beam search draws no random numbers: the same models
+and beam width make the same paraphrase.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,8 +30,11 @@ from isotune.methods.method import Batch, Method
 from isotune.methods.options import ParaphraseOptions
 from isotune.methods.self_guided import SelfGuided, Tethered
 
-BATCH = 256  # sentences between two writes to the cache
-BEAMS = 512  # decoded at once; each decoding step holds the scores of the whole vocabulary for each beam
+BATCH = 256
+"""Sentences between two writes to the cache."""
+
+BEAMS = 512
+"""Beams that are decoded at once: a step of decoding holds a score of every word for each beam."""
 
 
 class Paraphrased(Method):
@@ -39,32 +44,35 @@ class Paraphrased(Method):
 
     def __init__(self, options: ParaphraseOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
-        self.translator = (
-            BackTranslator(options.translate, options.beams) if options.translate else None
-        )
-        self.reads = Sentence if self.translator else None
+        self.translator: BackTranslator | None = None
+        if options.translate:
+            self.translator = BackTranslator(options.translate, options.beams)
+            self.reads = Sentence
 
     def prepare(
         self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
     ) -> Iterator[Row]:
-        """Pairs unchanged; or each sentence with its back-translation, left out where the translation is blank."""
+        """The pairs as they are, or each sentence with its back-translation.
+
+        A sentence whose translation is blank is left out.
+        """
         if self.translator is None:
             yield from rows
             return
-        translate, made = self.translator, 0
+        translate = self.translator
+        count = 0
 
         def make(texts: list[str]) -> list[str]:
-            nonlocal made
+            nonlocal count
             paraphrases = translate(texts)
-            made += len(texts)
-            say(f"back-translation: {made:,} made")
+            count += len(texts)
+            say(f"back-translation: {count:,} made")
             return paraphrases
 
         path = cache and cache / "back-translation.sqlite"
         say(f"back-translation: by {' and '.join(translate.models)}, kept in {path or 'memory'}")
-        for text, paraphrase in derived_texts(
-            path, translate.settings, (row[0] for row in rows), make, BATCH
-        ):
+        sentences = (row[0] for row in rows)
+        for text, paraphrase in derived_texts(path, translate.settings, sentences, make, BATCH):
             if paraphrase:
                 yield Pair(text, paraphrase)
 
@@ -86,17 +94,19 @@ class SelfGuidedBackTranslation(Paraphrased, SelfGuided):
 class BackTranslator:
     """Translates with two models in turn. The models are loaded when the first text comes."""
 
-    models: Sequence[
-        str
-    ]  # two folders or names on the Hugging Face hub: into another language, and back
-    beams: int  # the width of the beam search
+    models: Sequence[str]
+    """Two folders or names on the Hugging Face hub: into another language, and back."""
+
+    beams: int
+    """The width of the beam search."""
 
     @property
     def settings(self) -> dict[str, object]:
         """Everything but the sentence that a paraphrase depends on: the cache's key."""
-        models = [
-            str(Path(name).resolve()) if Path(name).is_dir() else name for name in self.models
-        ]
+        models = []
+        for name in self.models:
+            folder = Path(name)
+            models.append(str(folder.resolve()) if folder.is_dir() else name)
         return {"models": models, "beams": self.beams}
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
@@ -108,21 +118,24 @@ class BackTranslator:
 
     @torch.no_grad()
     def _translate(self, texts: list[str], tokenizer: Any, model: Any) -> list[str]:
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding
+        """The translation of each text. Texts of about one length are decoded together."""
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         size = max(1, BEAMS // self.beams)
         translated = [""] * len(texts)
         for start in range(0, len(order), size):
-            part = order[start : start + size]
+            numbers = order[start : start + size]
             inputs = tokenizer(
-                [texts[i] for i in part], return_tensors="pt", padding=True, truncation=True
+                [texts[number] for number in numbers],
+                return_tensors="pt",
+                padding=True,
+                truncation=True,
             )
             generated = model.generate(
                 **inputs.to(model.device), num_beams=self.beams, do_sample=False
             )
-            for i, text in zip(
-                part, tokenizer.batch_decode(generated, skip_special_tokens=True), strict=True
-            ):
-                translated[i] = text.strip()
+            decoded = tokenizer.batch_decode(generated, skip_special_tokens=True)
+            for number, text in zip(numbers, decoded, strict=True):
+                translated[number] = text.strip()
         return translated
 
     @cached_property
@@ -131,6 +144,7 @@ class BackTranslator:
 
 
 def _load(name: str) -> tuple[Any, Any]:
+    """The tokenizer and the model of this name."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:
@@ -138,20 +152,24 @@ def _load(name: str) -> tuple[Any, Any]:
         with quiet(), load_errors(folder):
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         model, info = load_weights(AutoModelForSeq2SeqLM, folder, torch.float32)
-        lost = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
-        # Position embeddings that are computed, not learned, are not in the files of old models.
-        lost = [
-            key
-            for key in lost
-            if "Sinusoidal" not in type(model.get_submodule(key.rpartition(".")[0])).__name__
-        ]
+        lost = _lost_weights(model, info)
         if lost:
             raise InputError(f"model {name}: its weights lack {', '.join(lost[:3])}")
     except InputError as error:
-        package = (
-            "; pip install 'isotune[translation]'"
-            if isinstance(error.__cause__, ImportError)
-            else ""
-        )
-        raise InputError(f"translation {error}{package}") from error
+        advice = ""
+        if isinstance(error.__cause__, ImportError):
+            advice = "; pip install 'isotune[translation]'"
+        raise InputError(f"translation {error}{advice}") from error
     return tokenizer, model.to(default_device()).eval()
+
+
+def _lost_weights(model: Any, info: dict[str, Any]) -> list[str]:
+    """The keys of weights that the files of a model lack, or have in another shape."""
+    keys = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
+    lost = []
+    for key in keys:
+        layer = model.get_submodule(key.rpartition(".")[0])
+        # Position embeddings that are computed, not learned, are not in the files of old models.
+        if "Sinusoidal" not in type(layer).__name__:
+            lost.append(key)
+    return lost

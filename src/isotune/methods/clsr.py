@@ -1,11 +1,13 @@
 """CLSR ("Contrastive Learning of Sentence Representations", Qiu et al., 2021, sections 3 and 4.1).
 
-A frozen sentence encoder m, two layers e on top of its vector, and a linear projection h on top of those. The two
-sentences of a pair find each other among all sentences of the batch by NT-Xent on h's output (equation 1). The sentence
-vector is e's output; h is dropped. m never changes, so its vectors are computed once.
+A frozen sentence encoder m, two layers e on top of its vector, and a linear projection h on top of
+those. The two sentences of a pair find each other among all sentences of the batch by NT-Xent on
+h's output (equation 1). The sentence vector is e's output; h is dropped. m never changes, so its
+vectors are computed once.
 
-The paper describes e as "an MLP with 1 hidden layer and ReLU nonlinearity on the output". Here e is two linear layers,
-each followed by a ReLU: without a nonlinearity on the hidden layer the two would be a single linear map.
+The paper describes e as "an MLP with 1 hidden layer and ReLU nonlinearity on the output". Here e is
+two linear layers, each followed by a ReLU: without a nonlinearity on the hidden layer the two would
+be a single linear map.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,8 @@ class CLSR(Method):
     """Two new layers on a frozen encoder; the sentences of a pair compared by NT-Xent."""
 
     rows = Pair
-    cached = True  # m is frozen
+    # m is frozen.
+    cached = True
     options: CLSROptions
 
     def __init__(self, options: CLSROptions, encoder: Encoder) -> None:
@@ -44,7 +47,8 @@ class CLSR(Method):
 def _layer(features: int, width: int) -> Dense:
     """A layer of e: linear and ReLU, [N, features] -> [N, width].
 
-    The paper names no initialisation. He's is made for ReLUs, and trains faster here than torch's default or BERT's.
+    The paper names no initialisation. He's is made for ReLUs, and trains faster here than torch's
+    default or BERT's.
     """
     layer = Dense(features, width, activation="ReLU")
     nn.init.kaiming_normal_(layer.linear.weight, nonlinearity="relu")

@@ -1,19 +1,21 @@
 """ConSERT (Yan et al., 2021), without labels (sections 3.1 and 3.2) and with them (section 3.3).
 
-Without labels, two transformations T1 and T2 of the token embeddings make two views of each sentence (section 3.2).
-Both views go through the encoder, and the mean of the last layer is the sentence's vector. NT-Xent pulls the two views
-of a sentence together and pushes the views of different sentences apart (equation 1).
+Without labels, two transformations T1 and T2 of the token embeddings make two views of each
+sentence (section 3.2). Both views go through the encoder, and the mean of the last layer is the
+sentence's vector. NT-Xent pulls the two views of a sentence together and pushes the views of
+different sentences apart (equation 1).
 
-With labels, L_joint = L_ce + alpha * L_con is minimised on NLI pairs. L_ce is the classification of the pair (equation
-2, see nli.py). The text does not say how L_con treats a pair. As in the authors' code, NT-Xent is computed over the
-first sentences of all pairs and over the second sentences, and the two are added. Their NT-Xent adds its two directions
-where the text averages them, so the published balance is alpha = 0.3 here. Without labels their scripts multiply the
-loss by 0.15, so theirs is 0.3 times this. AdamW's steps don't depend on the scale of the loss, except through its
-epsilon and the clipping of gradients. The adversarial view (section 3.2) exists only with labels: its noise increases
-L_ce.
+With labels, L_joint = L_ce + alpha * L_con is minimised on NLI pairs. L_ce is the classification of
+the pair (equation 2, see nli.py). The text does not say how L_con treats a pair. As in the authors'
+code, NT-Xent is computed over the first sentences of all pairs and over the second sentences, and
+the two are added. Their NT-Xent adds its two directions where the text averages them, so the
+published balance is alpha = 0.3 here. Without labels their scripts multiply the loss by 0.15, so
+theirs is 0.3 times this. AdamW's steps don't depend on the scale of the loss, except through its
+epsilon and the clipping of gradients. The adversarial view (section 3.2) exists only with labels:
+its noise increases L_ce.
 
-The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"), so views are
-pooled from the last layer.
+The paper trains on the last layer and evaluates the mean of the last two (section 4.1,
+"Evaluation"), so views are pooled from the last layer.
 """
 
 from collections.abc import Sequence
@@ -53,21 +55,22 @@ class ConSERTJoint(NLI):
     options: ConSERTJointOptions
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """Both sides unchanged; then both changed by T1, unless T1 changes nothing; then both changed by T2."""
+        """Both sides unchanged, then both changed by T1, and then both changed by T2.
+
+        The views of T1 are left out where T1 changes nothing.
+        """
         first, second = self.augmentations
-        # The classifier needs the plain views in any case. Where T1 changes nothing, they are also the views of T1.
+        # The classifier needs the plain views in any case, and they may be the views of T1 too.
         changes = [second] if first == Augmentation() else [first, second]
         plain = [View(sentences, pooling=self.pooling) for sentences in batch.texts]
-        return plain + [
-            replace(
-                view,
-                augmentation=replace(change, of=side)
-                if isinstance(change, Adversarial)
-                else change,
-            )
-            for change in changes
-            for side, view in enumerate(plain)
-        ]
+        views = list(plain)
+        for change in changes:
+            for side, view in enumerate(plain):
+                augmentation = change
+                if isinstance(change, Adversarial):
+                    augmentation = replace(change, of=side)
+                views.append(replace(view, augmentation=augmentation))
+        return views
 
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
         """L_ce of the plain views."""

@@ -1,7 +1,8 @@
 """CoSENT ("Cosine Sentence", Su, 2022, https://kexue.fm/archives/8847), on scored pairs.
 
-The cosines of a batch's pairs should have the order of their scores. The size of a score says nothing, so scores of any
-scale will do, the labels 1 and 0 too. The in-batch form in the library uniem, for pairs without scores, is InfoNCE.
+The cosines of a batch's pairs should have the order of their scores. The size of a score says
+nothing, so scores of any scale will do, the labels 1 and 0 too. The in-batch form in the library
+uniem, for pairs without scores, is InfoNCE.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,11 @@
-"""Distillation: the encoder learns the similarities that frozen teachers find between the sentences of a batch.
+"""Distillation: the encoder learns what similarities frozen teachers find between sentences.
 
-Each sentence ranks the others of its batch. The encoder's ranking shall be that of the teachers, whose cosines are
-averaged, as DistillCSE averages the logits of several teachers (Xu et al., 2023). Only similarities are compared, so a
-teacher may have another size, another tokenizer, weights of tokens, or layers on top, and the encoder needs none of
-them: it is pooled from its last layer, and loses its weights of tokens and its heads. DistillCSE has a contrastive loss
-and a queue of sentences beside, and shuffles the logits of neighbouring ranks; none of this is here.
+Each sentence ranks the others of its batch. The encoder's ranking shall be that of the teachers,
+whose cosines are averaged, as DistillCSE averages the logits of several teachers (Xu et al., 2023).
+Only similarities are compared, so a teacher may have another size, another tokenizer, weights of
+tokens, or layers on top, and the encoder needs none of them: it is pooled from its last layer, and
+loses its weights of tokens and its heads. DistillCSE has a contrastive loss and a queue of
+sentences beside, and shuffles the logits of neighbouring ranks; none of this is here.
 """
 
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ from isotune.methods.options import DistilOptions
 
 
 class Distil(Method):
-    """Each sentence's similarities with the others of the batch, compared with those of the teachers."""
+    """Each sentence's similarities with the others of the batch, as the teachers find them."""
 
     rows = Sentence
-    needs_text = True  # the teachers have tokenizers of their own
+    # The teachers have tokenizers of their own.
+    needs_text = True
     separates_copies = False
     options: DistilOptions
     fixed = "clone"
@@ -31,10 +33,12 @@ class Distil(Method):
     def __init__(self, options: DistilOptions, encoder: Encoder) -> None:
         """Loads the teachers, or clones the encoder."""
         super().__init__(options, encoder)
-        self.clone = None if options.teachers else deepcopy(encoder).requires_grad_(False)
-        self.teachers = (
-            [self.clone] if self.clone else [Encoder.load(name) for name in options.teachers]
-        )
+        self.clone: Encoder | None = None
+        if options.teachers:
+            self.teachers = [Encoder.load(name) for name in options.teachers]
+        else:
+            self.clone = deepcopy(encoder).requires_grad_(False)
+            self.teachers = [self.clone]
         self.adds = Additions(pooling=encoder.pooling.on_last_layer(), drops_heads=True)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:

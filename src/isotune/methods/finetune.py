@@ -1,12 +1,15 @@
-"""Fine-tuning on one task, as on GLUE (Devlin et al., 2019, section 4.1; small-BERT, section 5.3; self-guided, A.4).
+"""Fine-tuning on one task, as on GLUE.
 
-The [CLS] vector of the last layer passes dropout and a linear layer, which give a class, or a score if there are no
-classes. The two texts of a pair are one sequence, [CLS] a [SEP] b [SEP], and differ by their token types. Every weight
-is trained.
+The sources are Devlin et al. (2019, section 4.1), small-BERT (section 5.3) and self-guided (A.4).
 
-The linear layer reads the [CLS] vector itself, as in BERT's text ("the only new parameters" are those of this layer).
-BERT's released code, which the papers' numbers are of, puts the pretrained pooler between the two: with the option
-`heads` and the encoder's pooling "pooler", this method does so too.
+The [CLS] vector of the last layer passes dropout and a linear layer, which give a class, or a score
+if there are no classes. The two texts of a pair are one sequence, [CLS] a [SEP] b [SEP], and differ
+by their token types. Every weight is trained.
+
+The linear layer reads the [CLS] vector itself, as in BERT's text ("the only new parameters" are
+those of this layer). BERT's released code, which the papers' numbers are of, puts the pretrained
+pooler between the two: with the option `heads` and the encoder's pooling "pooler", this method does
+so too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,17 +43,16 @@ class FinetuneSentence(Method):
 
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
         """The dev data; or its first part to choose the step, and the rest as test rows."""
-        o = self.options
-        part = (0.0, o.dev_share) if split == "dev" else (o.dev_share, 1.0)
-        metrics: dict[str, str] = {metric: metric for metric in o.metrics}
-        return (
-            {ROWS: ScoredFeed(self.rows, o.dev_data, metrics, self.classes, part)}
-            if part[0] < part[1]
-            else {}
-        )
+        options = self.options
+        start, end = (0.0, options.dev_share) if split == "dev" else (options.dev_share, 1.0)
+        if start == end:
+            return {}
+        metrics: dict[str, str] = {metric: metric for metric in options.metrics}
+        feed = ScoredFeed(self.rows, options.dev_data, metrics, self.classes, (start, end))
+        return {ROWS: feed}
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sequences, each represented by its first token, or by what the encoder's heads make of that."""
+        """The sequences, each represented by its first token, or by the heads' output of it."""
         (sequences,) = batch.texts
         return [View(sequences, pooling=Pooling("cls"), heads=self.options.heads)]
 
@@ -67,7 +69,8 @@ class FinetuneSentence(Method):
         outputs = self._outputs(encoded)
         return outputs.argmax(1) if self.classes else outputs.squeeze(1)
 
-    def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:  # [N, classes or 1]
+    def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:
+        """The outputs of the linear layer, [N, classes or 1]."""
         return self.linear(self.dropout(encoded[0]))
 
 

@@ -1,9 +1,12 @@
-"""BERT-flow (Li et al., 2020) and the second stage of BERT-CF (section 4.2): a normalising flow after the encoder.
+"""A normalising flow after the encoder.
 
-The flow becomes the encoder's last head: the sentence vector is z. The encoder is frozen. The flow maximises the
-likelihood of the encoder's vectors under a standard normal z. BERT-CF adds MirrorBERT's loss on z as a regulariser:
-L = lambda_mirror L_mirror + L_flow. In its ablation "joint" the encoder is trained too, but only by the contrastive
-term (section 6.1): the likelihood treats the encoder's vectors as data.
+It is BERT-flow (Li et al., 2020), and the second stage of BERT-CF (section 4.2).
+
+The flow becomes the encoder's last head: the sentence vector is z. The encoder is frozen. The flow
+maximises the likelihood of the encoder's vectors under a standard normal z. BERT-CF adds
+MirrorBERT's loss on z as a regulariser: L = lambda_mirror L_mirror + L_flow. In its ablation
+"joint" the encoder is trained too, but only by the contrastive term (section 6.1): the likelihood
+treats the encoder's vectors as data.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +51,7 @@ class BERTCF(Mirror):
     options: BERTCFOptions
 
     def __init__(self, options: BERTCFOptions, encoder: Encoder) -> None:
-        """Makes the flow, which is added to the encoder, and the masks of MirrorBERT; raises errors of both."""
+        """Makes the flow, which is added to the encoder, and what MirrorBERT needs."""
         super().__init__(options, encoder)
         flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))
@@ -65,8 +68,11 @@ class BERTCF(Mirror):
         return [View(text, augmentation, heads=False) for text, augmentation in changed]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""
-        z = [self.to_z(vectors) for vectors in encoded]  # [N, d] each
+        """lambda_mirror * L_mirror, and L_flow of the plain view.
+
+        The gradient of L_flow goes to the flow alone.
+        """
+        z = [self.to_z(vectors) for vectors in encoded]
         contrastive = super().loss(z, batch)["mirror"]
         likelihood = bits_per_dimension(self.to_z(encoded[0].detach()), self.log_determinant())
         return {

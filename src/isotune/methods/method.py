@@ -1,24 +1,25 @@
-"""What a method is: it declares what it adds and trains, says which views to encode, and computes a loss.
+"""What a method is: it declares what it adds, says which views to encode, and computes a loss.
 
     adds           what the encoder gets before the first step, and keeps
     feeds()        the rows that are trained on; by default one feed of `rows`
     views(batch)   which sentences to encode, and how they are changed; by default each text once
     loss(...)      what to make of their vectors
 
-The trainer stands between the two calls and encodes the views. A method therefore has no code for batches, devices,
-precision or memory. A constructor changes nothing outside the method: the trainer attaches what `adds` declares.
+The trainer stands between the two calls and encodes the views. A method therefore has no code for
+batches, devices, precision or memory. A constructor changes nothing outside the method: the trainer
+attaches what `adds` declares.
 
-The trainer treats all methods alike. What only a few methods need is a function that does nothing unless overridden:
-`prepare` (rows that are made from others), `scored` and `predict` (labelled rows that choose the step), `draw` (random
-numbers that views and loss share), `adversary`, and `penalty`. A `ClosedForm` is fitted and takes no steps.
+The trainer treats all methods alike. What only a few methods need is a function that does nothing
+unless overridden: `prepare` (rows that are made from others), `scored` and `predict` (labelled rows
+that choose the step), `draw` (random numbers that views and loss share), `adversary`, and
+`penalty`. A `ClosedForm` is fitted and takes no steps.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from itertools import chain, repeat
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -37,6 +38,7 @@ from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
+from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation
 from isotune.views.masking import Masked
 
@@ -48,74 +50,96 @@ ROWS = "rows"
 
 Split = Literal["dev", "test"]
 
-ENOUGH = (
-    100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
-)
+ENOUGH = 100_000
+"""Rows of which a closed form is computed; docs/methods.md says what more rows change."""
+
+CHARACTERS_OF_TOKEN = 32
+"""More characters than the tokens of a text have on average.
+
+The words of most languages have fewer than ten.
+"""
 
 
 @dataclass(frozen=True)
 class Feed:
     """A source of rows to train on."""
 
-    rows: type[Row]  # what is tokenized
-    reads: type[Row] | None = (
-        None  # the rows of the source, where `Method.prepare` makes the others from them
-    )
-    data: tuple[str, ...] = ()  # the sources, as `data.read` takes them; empty for the stage's
-    batch_size: int = 0  # rows in one update; 0 for the stage's option
-    classes: tuple[
-        str, ...
-    ] = ()  # the labels of labelled rows, in the order of their class numbers
-    enough: int = (
-        0  # rows that are drawn where the user asks for no number; 0 for those that the steps take
-    )
+    rows: type[Row]
+    """The rows that are tokenized."""
+
+    reads: type[Row] | None = None
+    """The rows of the source, where `Method.prepare` makes the others from them."""
+
+    data: tuple[str, ...] = ()
+    """The sources, as `data.read` takes them; empty for those of the stage."""
+
+    batch_size: int = 0
+    """Rows in one update; 0 for the stage's option."""
+
+    classes: tuple[str, ...] = ()
+    """The labels of labelled rows, in the order of their class numbers."""
+
+    enough: int = 0
+    """Rows that are drawn where the user asks for no number; 0 for those that the steps take."""
 
 
 @dataclass(frozen=True)
 class ScoredFeed:
     """A source of labelled rows that a method is scored on."""
 
-    rows: type[Row]  # what is tokenized
-    data: tuple[str, ...]  # the sources, as `data.read` takes them
-    metrics: Mapping[str, str]  # the name of each score -> its metric in `evaluation.metrics`
-    classes: tuple[str, ...] = ()  # as `Feed` has them
-    part: tuple[float, float] = (
-        0.0,
-        1.0,
-    )  # where the rows to score on begin and end, as shares of all rows
+    rows: type[Row]
+    """The rows that are tokenized."""
+
+    data: tuple[str, ...]
+    """The sources, as `data.read` takes them."""
+
+    metrics: Mapping[str, str]
+    """The metric (`evaluation.metrics`) of each score, by the score's name."""
+
+    classes: tuple[str, ...] = ()
+    """The labels of labelled rows, in the order of their class numbers."""
+
+    part: tuple[float, float] = (0.0, 1.0)
+    """Where the rows to score on begin and end, as shares of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """The tokens of N rows."""
 
-    texts: tuple[
-        Packed, ...
-    ] = ()  # N sentences for each text of a row: one for sentences, two for pairs
-    targets: Tensor | None = (
-        None  # [N] int64 class numbers, [N] float32 scores, or [N, D] of teachers
-    )
-    sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
-    max_length: int | None = (
-        None  # the number of tokens that texts were cut to; None is the encoder's limit
-    )
-    generator: Generator = field(
-        default_factory=Generator
-    )  # on the CPU; all random numbers of a method come from it
-    feeds: Mapping[str, Batch] = field(
-        default_factory=dict
-    )  # of several feeds: a batch of each; `texts` has all texts
-    masked: tuple[Masked, ...] = ()  # the texts with masked tokens, once `MLM.draw` has drawn them
-    vectors: tuple[
-        Tensor, ...
-    ] = ()  # [N, d] pooled vectors in place of each text, for a method that is `cached`
+    texts: tuple[Packed, ...] = ()
+    """N sentences for each text of a row: one text for sentences, two for pairs."""
+
+    targets: Tensor | None = None
+    """[N] int64 class numbers, [N] float32 scores, or [N, D] vectors of teachers."""
+
+    sentences: tuple[list[str], ...] = ()
+    """The texts as strings, where the method `needs_text`."""
+
+    max_length: int | None = None
+    """The number of tokens that texts were cut to; None is the encoder's limit."""
+
+    generator: Generator = field(default_factory=Generator)
+    """The generator of all random numbers of a method, on the CPU."""
+
+    feeds: Mapping[str, Batch] = field(default_factory=dict)
+    """The batch of each feed, where there are several; `texts` has all texts."""
+
+    masked: tuple[Masked, ...] = ()
+    """The texts with masked tokens, once `MLM.draw` has drawn them."""
+
+    vectors: tuple[Tensor, ...] = ()
+    """[N, d] pooled vectors in place of each text, for a method that is `cached`."""
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
+        targets = self.targets
+        if targets is not None:
+            targets = moved(targets, device)
         return replace(
             self,
             texts=tuple(text.to(device) for text in self.texts),
-            targets=None if self.targets is None else moved(self.targets, device),
+            targets=targets,
             feeds={name: batch.to(device) for name, batch in self.feeds.items()},
             masked=tuple(masked.to(device) for masked in self.masked),
             vectors=tuple(moved(vectors, device) for vectors in self.vectors),
@@ -123,11 +147,16 @@ class Batch:
 
     @classmethod
     def of_feeds(cls, feeds: Mapping[str, Batch], generator: Generator) -> Batch:
-        """The batch of a step from the batch of each feed, by name; that of the only feed as it is."""
+        """The batch of a step from the batch of each feed, by name.
+
+        The batch of an only feed stays as it is.
+        """
         if len(feeds) == 1:
             return next(iter(feeds.values()))
-        texts = tuple(text for batch in feeds.values() for text in batch.texts)
-        return cls(texts, generator=generator, feeds=feeds)
+        texts: list[Packed] = []
+        for batch in feeds.values():
+            texts.extend(batch.texts)
+        return cls(tuple(texts), generator=generator, feeds=feeds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,45 +164,74 @@ class View:
     """N sentences to encode."""
 
     tokens: Packed
-    augmentation: Augmentation = field(
-        default_factory=Augmentation
-    )  # how the embedding layer changes the sentences
-    pooling: Pooling | TokenStates | None = None  # replaces the encoder's pooling
-    # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
-    # or evaluation) that it is in.
+
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    """How the embedding layer changes the sentences."""
+
+    pooling: Pooling | TokenStates | None = None
+    """Replaces the encoder's pooling."""
+
     backbone: Backbone | None = None
-    heads: bool = True  # whether the encoder's heads are applied after pooling
+    """A frozen backbone that replaces the encoder's, without gradient and without heads.
+
+    It stays in the mode (training or evaluation) that it is in.
+    """
+
+    heads: bool = True
+    """Whether the encoder's heads are applied after pooling."""
+
+    @property
+    def is_adversarial(self) -> bool:
+        """Whether the view is made by an attack on another view of the step."""
+        return isinstance(self.augmentation, Adversarial)
 
 
 @dataclass(frozen=True, eq=False)
 class VectorView:
-    """N sentences that have been encoded already: the encoder's heads are applied to their pooled vectors."""
+    """N sentences whose pooled vectors are there already: the encoder's heads are applied."""
 
     vectors: Tensor  # [N, d]
 
 
 @dataclass(frozen=True, eq=False)
 class Additions:
-    """What a method adds to the encoder. All of this stays with the encoder and is saved in its folder."""
+    """What a method adds to the encoder. It stays with the encoder and is saved in its folder."""
 
-    heads: tuple[Head, ...] = ()  # new layers after the encoder's heads, which are trained
-    prompt: str | None = None  # replaces the encoder's prompt
-    pooling: Pooling | None = None  # replaces the encoder's pooling
-    drops_heads: bool = False  # whether the encoder loses the heads that it has
-    token_weights: Tensor | None = (
-        None  # [vocabulary] how much each token weighs in the encoder's mean
-    )
-    language_head: LanguageHead | None = None  # the masked-language-model head, which is trained
+    heads: tuple[Head, ...] = ()
+    """New layers after the encoder's heads, which are trained."""
+
+    prompt: str | None = None
+    """Replaces the encoder's prompt."""
+
+    pooling: Pooling | None = None
+    """Replaces the encoder's pooling."""
+
+    drops_heads: bool = False
+    """Whether the encoder loses the heads that it has."""
+
+    token_weights: Tensor | None = None
+    """[vocabulary] how much each token weighs in the encoder's mean."""
+
+    language_head: LanguageHead | None = None
+    """The masked-language-model head, which is trained."""
 
     @property
     def reshapes(self) -> bool:
-        """Whether the encoder differs from the start at step 0. New heads don't count: without a gain they go."""
+        """Whether the encoder differs from the start at step 0.
+
+        New heads don't count: without a gain they go.
+        """
         return self.pooling is not None or self.prompt is not None or self.drops_heads
 
     def parameters(self) -> list[nn.Parameter]:
         """The weights of the new layers."""
-        layers = [*self.heads, *([self.language_head] if self.language_head else [])]
-        return [parameter for layer in layers for parameter in layer.parameters()]
+        layers: list[nn.Module] = [*self.heads]
+        if self.language_head is not None:
+            layers.append(self.language_head)
+        parameters: list[nn.Parameter] = []
+        for layer in layers:
+            parameters.extend(layer.parameters())
+        return parameters
 
     def attach(self, encoder: Encoder) -> None:
         """Adds everything to the encoder. The trainer calls this once."""
@@ -181,19 +239,19 @@ class Additions:
             del encoder.heads[:]
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)
         if self.prompt is not None:
-            encoder.prompt, encoder.settings = self.prompt, {**encoder.settings, **NO_PROMPTS}
+            encoder.prompt = self.prompt
+            encoder.settings = {**encoder.settings, **NO_PROMPTS}
         if self.pooling is not None:
-            encoder.pooling, encoder.token_weights = (
-                self.pooling,
-                None,
-            )  # the weights were made for another pooling
+            encoder.pooling = self.pooling
+            # The weights were made for another pooling.
+            encoder.token_weights = None
         if self.token_weights is not None:
             encoder.token_weights = self.token_weights.to(encoder.device)
         if self.language_head is not None:
             encoder.language_head = self.language_head.to(encoder.device)
 
     def drop_from(self, encoder: Encoder) -> None:
-        """Removes the new heads and the tokens' weights again, where the encoder is no better with them."""
+        """Removes the new heads and the tokens' weights, with which the encoder is no better."""
         if self.heads:
             del encoder.heads[-len(self.heads) :]
         if self.token_weights is not None:
@@ -203,8 +261,8 @@ class Additions:
 class Method(nn.Module, ABC):
     """A training objective, made from its options and the encoder that it will train.
 
-    The layers that a method registers as its own modules (a projection, a classifier) are trained, checkpointed, and
-    dropped after training. The layers in `adds` stay with the encoder.
+    The layers that a method registers as its own modules (a projection, a classifier) are trained,
+    checkpointed, and dropped after training. The layers in `adds` stay with the encoder.
     """
 
     options: MethodOptions
@@ -229,16 +287,19 @@ class Method(nn.Module, ABC):
     """Whether the loss pushes a text apart from its copy in another row."""
 
     cached: bool = False
-    """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the corpus once."""
+    """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the
+    corpus once."""
 
     teachers: Sequence[Encoder] = ()
-    """Encoders whose vectors of a row's text are its targets, computed once; then the method `needs_text`."""
+    """Encoders whose vectors of a row's text are its targets, computed once; then the method
+    `needs_text`."""
 
     adds: Additions = Additions()
     """What the method adds to the encoder."""
 
     augmentations: Sequence[Augmentation] = ()
-    """How the embedding layer changes the first views, by the option `augmentations`; other views stay unchanged."""
+    """How the embedding layer changes the first views, by the option `augmentations`; other views
+    stay unchanged."""
 
     pooling: Pooling | None = None
     """Replaces the encoder's pooling in the default `views`."""
@@ -252,41 +313,46 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.options = options
         if isinstance(options, AugmentedOptions):
-            self.augmentations = [
-                _augmentation(name, options, encoder) for name in options.augmentations
-            ]
+            names = options.augmentations
+            self.augmentations = [_augmentation(name, options, encoder) for name in names]
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """The encoder's parameters that are trained, beside those of `adds`; by default all, or none if `cached`."""
+        """The encoder's parameters that are trained, beside those of `adds`.
+
+        By default these are all, or none if the method is `cached`.
+        """
         return () if self.cached else encoder.parameters()
 
     def tokenize(
         self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
     ) -> Tokenized:
-        """Tokenizes the texts of some rows, column by column; by default each by itself, under the encoder's prompt.
+        """Tokenizes the texts of some rows, column by column.
 
-        The encoder has everything that the method adds. Texts are cut to `max_length` tokens.
+        By default each text is tokenized by itself, under the encoder's prompt. The encoder has
+        everything that the method adds. Texts are cut to `max_length` tokens.
         """
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
     def feeds(self) -> Mapping[str, Feed]:
-        """The rows that one update takes, by the name of the feed; by default one feed of `rows`."""
+        """The rows that one update takes, by the name of the feed; by default a feed of `rows`."""
         return {ROWS: Feed(self.rows, self.reads, classes=self.classes)}
 
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
-        """The labelled rows, by name, that the method's own predictions are scored on; none by default.
+        """The labelled rows, by name, that the method's own predictions are scored on.
 
-        Where there are "dev" rows, the mean of their scores chooses the step, in place of the run's dev pairs. "test"
-        rows have the names of dev rows. They score the step that is kept, and choose nothing.
+        There are none by default. Where there are "dev" rows, the mean of their scores chooses the
+        step, in place of the run's dev pairs. "test" rows have the names of dev rows. They score
+        the step that is kept, and choose nothing.
         """
         return {}
 
     def prepare(
         self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
     ) -> Iterable[Row]:
-        """Makes the rows to tokenize from the rows of the source, as a stream; by default they are the same.
+        """Makes the rows to tokenize from the rows of the source, as a stream.
 
-        `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line into the run's log.
+        By default they are the same. `cache` is a folder for texts that are costly to make, if
+        there is one. `say` writes a line into the run's log.
         """
         return rows
 
@@ -297,13 +363,19 @@ class Method(nn.Module, ABC):
         """
         if batch.vectors:
             return [VectorView(vectors) for vectors in batch.vectors]
-        times = len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else 1
-        augmentations = chain(self.augmentations, repeat(Augmentation()))
-        both = zip(batch.texts * times, augmentations, strict=False)
-        return [View(text, change, self.pooling) for text, change in both]
+        texts = batch.texts
+        if len(texts) == 1:
+            texts = texts * max(1, len(self.augmentations))
+        views = [View(text, pooling=self.pooling) for text in texts]
+        for number, augmentation in enumerate(self.augmentations):
+            views[number] = replace(views[number], augmentation=augmentation)
+        return views
 
     def draw(self, batch: Batch) -> Batch:
-        """The batch with random numbers that views and loss share; called once a step, before `views`."""
+        """The batch with random numbers that views and loss share.
+
+        The trainer calls this once a step, before `views`.
+        """
         return batch
 
     @abstractmethod
@@ -314,11 +386,14 @@ class Method(nn.Module, ABC):
         """
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        """Class numbers or scores [N] for `scored` rows of this name, from the vectors of their views."""
+        """Class numbers or scores [N] of `scored` rows of this name, from their views' vectors."""
         raise NotImplementedError
 
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
-        """The scalar loss that adversarial views increase, from the vectors [N, d] of all other views, in order."""
+        """The scalar loss that adversarial views increase.
+
+        `encoded` has the vectors [N, d] of all other views, in order.
+        """
         raise NotImplementedError
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
@@ -327,7 +402,10 @@ class Method(nn.Module, ABC):
 
 
 class ClosedForm(Method):
-    """A method that minimises nothing: its result follows from the vectors of all texts, which are computed once."""
+    """A method that minimises nothing: its result follows from the vectors of all texts.
+
+    The vectors are computed once.
+    """
 
     rows = Sentence
     cached = True
@@ -340,11 +418,14 @@ class ClosedForm(Method):
         """Checks that the number of texts is enough, before anything is computed."""
 
     def count(self, encoder: Encoder, counts: Tensor) -> None:
-        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""
+        """Gets the number of times [vocabulary] that each token id occurs.
+
+        The trainer calls this before it computes the vectors.
+        """
 
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
-        """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
+        """Sets the weights of the added layers, from the pooled vectors [N, d] of all texts."""
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """No terms."""
@@ -352,7 +433,10 @@ class ClosedForm(Method):
 
 
 def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
-    """A decorator that registers a subclass of `Method`, whose options are a subclass of `MethodOptions`."""
+    """A decorator that registers a subclass of `Method` under a name.
+
+    `options` is a subclass of `MethodOptions`.
+    """
 
     def add(code: M) -> M:
         OPTIONS.add(name, options, f"{code.__module__}.{code.__qualname__}")
@@ -361,17 +445,36 @@ def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
     return add
 
 
+def beginnings(texts: Sequence[str], max_length: int | None) -> Sequence[str]:
+    """The beginnings of texts that fill `max_length` tokens; None keeps the texts whole.
+
+    A method that tokenises in each step needs no more, and a tokenizer reads a text to its end,
+    however few tokens are asked for.
+    """
+    if max_length is None:
+        return texts
+    most = CHARACTERS_OF_TOKEN * max_length
+    return [text[:most] for text in texts]
+
+
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
+    """The augmentation of this name. A rate may stand behind the name, after a colon."""
     kind, _, rate = name.partition(":")
-    augmentation: Any = AUGMENTATIONS[kind].from_options(options)  # some have a rate
-    if rate and "rate" not in [each.name for each in fields(augmentation)]:
-        raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
+    augmentation: Any = AUGMENTATIONS[kind].from_options(options)
     if rate:
+        if not hasattr(augmentation, "rate"):
+            raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
         augmentation = replace(augmentation, rate=float(rate))
-    # Some DeBERTa models only know distances between tokens.
-    knows_positions = getattr(encoder.backbone.model.config, "position_biased_input", True)
-    if type(augmentation).positions is not Augmentation.positions and not knows_positions:
+    changes_positions = type(augmentation).positions is not Augmentation.positions
+    if changes_positions and not _knows_positions(encoder):
         raise InputError(
-            f"augmentation {name}: this model has no positions; give the augmentations token_cutoff and feature_cutoff"
+            f"augmentation {name}: this model has no positions; give the augmentations "
+            "token_cutoff and feature_cutoff"
         )
     return augmentation
+
+
+def _knows_positions(encoder: Encoder) -> bool:
+    """Whether the model has positions. Some DeBERTa models only know distances between tokens."""
+    config = encoder.backbone.model.config
+    return bool(getattr(config, "position_biased_input", True))

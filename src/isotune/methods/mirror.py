@@ -1,8 +1,8 @@
 """MirrorBERT (Liu et al., 2021): a sentence and the same sentence with a masked span.
 
-MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks tokens, and
-only the unmasked sentences are queries. There is no projection. In the authors' code the "mean" includes padding; here
-it is the mean over the tokens, as their paper says.
+MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section
+4.1) masks tokens, and only the unmasked sentences are queries. There is no projection. In the
+authors' code the "mean" includes padding; here it is the mean over the tokens, as their paper says.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
-from isotune.methods.method import Batch, Method
+from isotune.methods.method import Batch, Method, beginnings
 from isotune.methods.options import MirrorOptions
 from isotune.views.masking import mask_token_id
 from isotune.views.spans import mask_characters, mask_tokens
@@ -31,13 +31,15 @@ class Mirror(Method):
         """Chooses the loss, and checks that spans can be masked."""
         super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.tokenizer, self.tokenize_masked = encoder.tokenizer, encoder.tokenize
+        self.tokenizer = encoder.tokenizer
+        self.tokenize_masked = encoder.tokenize
         self.needs_text = options.span_length > 0 and options.spans == "characters"
         if options.span_length:
             mask_token_id(encoder.tokenizer, "masked spans", "a span_length of 0, or another model")
         if self.needs_text and encoder.lowercase:
             raise InputError(
-                "spans characters: this encoder lowercases its text, the mask token too; use spans tokens"
+                "spans characters: this encoder lowercases its text, the mask token too; use spans "
+                "tokens"
             )
 
     def draw(self, batch: Batch) -> Batch:
@@ -46,11 +48,12 @@ class Mirror(Method):
         return replace(batch, texts=(sentences, self._masked(sentences, batch)))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""
+        """InfoNCE, among all masked views and the plain views of the other sentences."""
         plain, masked = encoded
         return {"mirror": self.compare(plain, masked, self.options.temperature)}
 
     def _masked(self, sentences: Packed, batch: Batch) -> Packed:
+        """The sentences of a batch with a masked span each."""
         options = self.options
         if not options.span_length:
             return sentences
@@ -60,4 +63,4 @@ class Mirror(Method):
             )
         (text,) = batch.sentences
         masked = mask_characters(text, self.tokenizer, options.span_length, batch.generator)
-        return pack(self.tokenize_masked(masked, batch.max_length))
+        return pack(self.tokenize_masked(beginnings(masked, batch.max_length), batch.max_length))

@@ -1,12 +1,13 @@
-"""Masked language modelling (BERT, section 3.1), as a stage of its own or as an objective beside another method.
+"""Masked language modelling (BERT, section 3.1), alone or as an objective beside a method.
 
-Alone, this is further pretraining, the baseline of the small-BERT paper (section 4). Beside a contrastive loss it is
-that paper's objective (section 5.3): "simply the sum of these two tasks". Every text of a row is masked, in a view of
-its own, as in SimCSE's code. Without labels, that code masks both copies of a sentence; here there is one masked view,
-so the loss has the same mean and more noise.
+Alone, this is further pretraining, the baseline of the small-BERT paper (section 4). Beside a
+contrastive loss it is that paper's objective (section 5.3): "simply the sum of these two tasks".
+Every text of a row is masked, in a view of its own, as in SimCSE's code. Without labels, that code
+masks both copies of a sentence; here there is one masked view, so the loss has the same mean and
+more noise.
 
-The language head stays with the encoder and is saved in its folder. A later stage without masked language modelling
-drops the head, because it would no longer fit the model.
+The language head stays with the encoder and is saved in its folder. A later stage without masked
+language modelling drops the head, because it would no longer fit the model.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options import MLMOptions
 from isotune.views.masking import mask_token_id, masked
 
-BLOCK_TOKENS = 2048  # masked tokens whose scores are held at once; the scores of more are recomputed to go backward
+BLOCK_TOKENS = 2048
+"""Masked tokens whose scores are held at once; those of more are recomputed to go backward."""
 
 
 class MLM(Method):
@@ -37,24 +39,25 @@ class MLM(Method):
         """Takes the encoder's language head, or makes one. `weight` multiplies the loss."""
         super().__init__(options, encoder)
         mask_token_id(encoder.tokenizer, "masked language modelling", "another model")
-        self.weight, self.rate, self.tokenizer = weight, options.masking_rate, encoder.tokenizer
-        self.adds = Additions(
-            language_head=encoder.language_head or LanguageHead(encoder.backbone.model)
-        )
+        self.weight = weight
+        self.rate = options.masking_rate
+        self.tokenizer = encoder.tokenizer
+        head = encoder.language_head or LanguageHead(encoder.backbone.model)
+        self.adds = Additions(language_head=head)
 
     def draw(self, batch: Batch) -> Batch:
         """Masks tokens of every text."""
-        texts = tuple(
-            masked(tokens, self.tokenizer, self.rate, batch.generator) for tokens in batch.texts
-        )
-        return replace(batch, masked=texts)
+        texts = []
+        for tokens in batch.texts:
+            texts.append(masked(tokens, self.tokenizer, self.rate, batch.generator))
+        return replace(batch, masked=tuple(texts))
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The masked texts, of which only the masked tokens' states are needed."""
         return [View(text.tokens, pooling=TokenStates(text.places)) for text in batch.masked]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """The mean cross entropy of the masked tokens over the vocabulary; 0 if no token was masked."""
+        """The mean cross entropy of the masked tokens over the vocabulary; 0 if there is none."""
         states = torch.cat(list(encoded))  # [M, d]
         targets = torch.cat([text.targets for text in batch.masked])  # [M]
         blocks = list(zip(states.split(BLOCK_TOKENS), targets.split(BLOCK_TOKENS), strict=True))

@@ -1,12 +1,14 @@
-"""Multitask fine-tuning (BERT-CF, sections 4.3, 5.2.2 and 5.3): sentiment, paraphrase and similarity in every update.
+"""Multitask fine-tuning (BERT-CF, sections 4.3, 5.2.2 and 5.3).
 
-Each task has a linear layer on the sentence vector. Sentiment is classified by cross entropy. Paraphrase and similarity
-compare the hinged cosine of two projected vectors: paraphrase by the cosine embedding loss, similarity by its squared
-error from the score scaled to [h, 1]. The mean of two accuracies and Pearson's correlation chooses the best step.
+Every update has rows of three tasks: sentiment, paraphrase and similarity. Each task has a linear
+layer on the sentence vector. Sentiment is classified by cross entropy. Paraphrase and similarity
+compare the hinged cosine of two projected vectors: paraphrase by the cosine embedding loss,
+similarity by its squared error from the score scaled to [h, 1]. The mean of two accuracies and
+Pearson's correlation chooses the best step.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
@@ -18,6 +20,17 @@ from isotune.methods.method import Batch, Feed, Method, ScoredFeed, Split
 from isotune.methods.options import MultitaskOptions
 
 
+class Task(NamedTuple):
+    """One of the three tasks. The names of its options begin with its name."""
+
+    name: str
+    rows: type[Row]
+    classes: tuple[str, ...]
+    """The labels of the rows, if they have labels."""
+
+    metric: str
+
+
 class Multitask(Method):
     """Three tasks, three heads, one update."""
 
@@ -25,11 +38,10 @@ class Multitask(Method):
 
     def __init__(self, options: MultitaskOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
-        # Of each task the name, with which the names of its options begin, the rows, their labels, and the metric.
-        self.tasks: Sequence[tuple[str, type[Row], tuple[str, ...], str]] = (
-            ("sentiment", LabelledSentence, options.sentiment_classes, "accuracy"),
-            ("paraphrase", LabelledPair, ("0", "1"), "accuracy"),
-            ("similarity", ScoredPair, (), "pearson"),
+        self.tasks = (
+            Task("sentiment", LabelledSentence, options.sentiment_classes, "accuracy"),
+            Task("paraphrase", LabelledPair, ("0", "1"), "accuracy"),
+            Task("similarity", ScoredPair, (), "pearson"),
         )
         d = encoder.dimension
         self.sentiment = nn.Sequential(
@@ -42,53 +54,58 @@ class Multitask(Method):
 
     def feeds(self) -> Mapping[str, Feed]:
         """The training rows of each task."""
-        return {
-            task: Feed(
-                rows,
+        feeds = {}
+        for task in self.tasks:
+            feeds[task.name] = Feed(
+                task.rows,
                 data=self._option(task, "data"),
                 batch_size=self._option(task, "batch_size"),
-                classes=classes,
+                classes=task.classes,
             )
-            for task, rows, classes, _ in self.tasks
-        }
+        return feeds
 
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
         """The rows of the tasks that have some: for dev section 5.2.2, for test Table 2."""
-        return {
-            task: ScoredFeed(rows, data, {task: metric}, classes)
-            for task, rows, classes, metric in self.tasks
-            if (data := self._option(task, split))
-        }
+        feeds = {}
+        for task in self.tasks:
+            data = self._option(task, split)
+            if data:
+                metrics = {task.name: task.metric}
+                feeds[task.name] = ScoredFeed(task.rows, data, metrics, task.classes)
+        return feeds
 
-    def _option(self, task: str, name: str) -> Any:
-        return getattr(self.options, f"{task}_{name}")
+    def _option(self, task: Task, name: str) -> Any:
+        return getattr(self.options, f"{task.name}_{name}")
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The three weighted terms of L_FT."""
-        o = self.options
+        options = self.options
         labels, alike, scores = (cast(Tensor, batch.feeds[name].targets) for name in self.feeds())
-        cosines = _cosines(self.paraphrase, encoded[1:3], o.paraphrase_hinge)
-        similarities = _cosines(self.similarity, encoded[3:5], o.similarity_hinge)
-        h = o.similarity_hinge
+        cosines = _cosines(self.paraphrase, encoded[1:3], options.paraphrase_hinge)
+        paraphrase = cosine_embedding(cosines, alike == 1, options.paraphrase_hinge)
+        h = options.similarity_hinge
+        # Dropout draws for the similarity first, and then for the sentiment.
+        similarities = _cosines(self.similarity, encoded[3:5], h)
+        similarity = mse_loss(similarities, h + (1 - h) * scores / HIGHEST_SCORE)
+        sentiment = cross_entropy(self.sentiment(encoded[0]), labels)
         return {
-            "sentiment": o.sentiment_weight * cross_entropy(self.sentiment(encoded[0]), labels),
-            "paraphrase": o.paraphrase_weight
-            * cosine_embedding(cosines, alike == 1, o.paraphrase_hinge),
-            "similarity": o.similarity_weight
-            * mse_loss(similarities, h + (1 - h) * scores / HIGHEST_SCORE),
+            "sentiment": options.sentiment_weight * sentiment,
+            "paraphrase": options.paraphrase_weight * paraphrase,
+            "similarity": options.similarity_weight * similarity,
         }
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        """Predictions [N]: the most likely class; 1 where the cosine is above the middle of [h, 1]; the score."""
-        o = self.options
+        """The most likely class [N]; 1 where two texts are called paraphrases; or the score.
+
+        Paraphrases have a cosine above the middle of [h, 1].
+        """
         if name == "sentiment":
             return self.sentiment(encoded[0]).argmax(1)
         if name == "paraphrase":
-            return (
-                _cosines(self.paraphrase, encoded, o.paraphrase_hinge)
-                >= (1 + o.paraphrase_hinge) / 2
-            ).long()
-        h = o.similarity_hinge
+            h = self.options.paraphrase_hinge
+            cosines = _cosines(self.paraphrase, encoded, h)
+            return (cosines >= (1 + h) / 2).long()
+        h = self.options.similarity_hinge
         return HIGHEST_SCORE * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
 
 

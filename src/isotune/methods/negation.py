@@ -1,16 +1,18 @@
-"""Negated sentences, the soft negatives of SNCSE (Wang et al., 2022): nearly the same words, another meaning.
+"""Negated sentences: nearly the same words, another meaning.
 
-The rules are those of the authors' released code. The first that applies is used:
+They are the soft negatives of SNCSE (Wang et al., 2022). The rules are those of the authors'
+released code. The first that applies is used:
 
 1. the first "not" of the sentence is removed;
 2. "not" is put after the first auxiliary before the root verb;
-3. "not" is put after the root verb, if that is a form of be or a modal; another root verb becomes "do not", "does not"
-   or "did not" and its lemma;
+3. "not" is put after the root verb, if that is a form of be or a modal; another root verb becomes
+   "do not", "does not" or "did not" and its lemma;
 4. "Not" is put before the sentence.
 
-The rules need a dependency parse. It is made by spaCy if an English model is installed; otherwise `guess` knows the
-auxiliaries alone, so that rule 4 takes the place of rule 3. Two things differ from the authors' code: "n't" counts as
-"not", and a sentence keeps its spacing (theirs puts a space around every token).
+The rules need a dependency parse. It is made by spaCy if an English model is installed; otherwise
+`guess` knows the auxiliaries alone, so that rule 4 takes the place of rule 3. Two things differ
+from the authors' code: "n't" counts as "not", and a sentence keeps its spacing (theirs puts a space
+around every token).
 """
 
 import re
@@ -21,13 +23,15 @@ from typing import Literal, NamedTuple, get_args
 
 from isotune.errors import InputError
 
-DEFAULT_MODEL = "en_core_web_sm"  # the spaCy model that the authors use
+DEFAULT_MODEL = "en_core_web_sm"
+"""The spaCy model that the authors use."""
 
 Rule = Literal["removed", "auxiliary", "verb", "prefix"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 _NOT = frozenset(["not", "n't"])
-_BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}  # "ca" of "can't" -> "can"
+# The "ca" of "can't" becomes "can".
+_BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}
 _BE = frozenset(["am", "is", "was", "are", "were"])
 _MODALS = frozenset(["can", "could", "will", "would", "shall", "should", "may", "must", "might"])
 _DO = {"VBP": "do not", "VBZ": "does not", "VBD": "did not"}
@@ -37,10 +41,18 @@ class Word(NamedTuple):
     """A token of a parsed sentence."""
 
     text: str
-    space: str  # the text between this token and the next
-    dep: str = ""  # spaCy's dependency label; only "aux", "auxpass" and "ROOT" matter
-    tag: str = ""  # the Penn Treebank tag; only VBP, VBZ and VBD of the root matter
-    lemma: str = ""  # the base form of the verb, if the token is the root
+
+    space: str
+    """The text between this token and the next."""
+
+    dep: str = ""
+    """spaCy's dependency label; only "aux", "auxpass" and "ROOT" matter."""
+
+    tag: str = ""
+    """The Penn Treebank tag; only VBP, VBZ and VBD of the root matter."""
+
+    lemma: str = ""
+    """The base form of the verb, if the token is the root."""
 
 
 def negate(words: Sequence[Word]) -> tuple[str, Rule]:
@@ -49,32 +61,48 @@ def negate(words: Sequence[Word]) -> tuple[str, Rule]:
     >>> negate([Word("It", " "), Word("ca", ""), Word("n't", " "), Word("rain", "")])
     ('It can rain', 'removed')
     """
-    for i, word in enumerate(words):
+    for place, word in enumerate(words):
         if _lower(word.text) in _NOT and len(words) > 1:
-            before = list(words[:i])
-            if before:
-                last = before[-1].text
-                text = last if _lower(word.text) == "not" else _BEFORE_NOT.get(last.lower(), last)
-                before[-1] = before[-1]._replace(text=text, space=word.space)
-            return _join([*before, *words[i + 1 :]]), "removed"
-    for i, word in enumerate(words):
+            return _without_not(words, place), "removed"
+    for place, word in enumerate(words):
         if word.dep in ("aux", "auxpass"):
-            return _replaced(words, i, f"{word.text} not", "auxiliary")
+            return _replaced(words, place, f"{word.text} not"), "auxiliary"
         if word.dep == "ROOT":
-            if word.text.lower() in _BE | _MODALS:
-                return _replaced(words, i, f"{word.text} not", "verb")
-            if word.tag in _DO:
-                return _replaced(words, i, f"{_DO[word.tag]} {word.lemma}", "verb")
+            verb = _negated_verb(word)
+            if verb is not None:
+                return _replaced(words, place, verb), "verb"
             break
     return f"Not {_join(words)}", "prefix"
+
+
+def _without_not(words: Sequence[Word], place: int) -> str:
+    """The sentence without the word at a place, which is "not" or "n't"."""
+    before = list(words[:place])
+    if before:
+        last = before[-1]
+        text = last.text
+        if _lower(words[place].text) != "not":
+            text = _BEFORE_NOT.get(text.lower(), text)
+        before[-1] = last._replace(text=text, space=words[place].space)
+    return _join([*before, *words[place + 1 :]])
+
+
+def _negated_verb(root: Word) -> str | None:
+    """The root verb with "not"; None for a root that is no such verb."""
+    if root.text.lower() in _BE | _MODALS:
+        return f"{root.text} not"
+    if root.tag in _DO:
+        return f"{_DO[root.tag]} {root.lemma}"
+    return None
 
 
 def _lower(text: str) -> str:
     return text.lower().replace("\u2019", "'")
 
 
-def _replaced(words: Sequence[Word], place: int, text: str, rule: Rule) -> tuple[str, Rule]:
-    return _join([*words[:place], words[place]._replace(text=text), *words[place + 1 :]]), rule
+def _replaced(words: Sequence[Word], place: int, text: str) -> str:
+    """The sentence with another text of the word at a place."""
+    return _join([*words[:place], words[place]._replace(text=text), *words[place + 1 :]])
 
 
 def _join(words: Iterable[Word]) -> str:
@@ -84,46 +112,57 @@ def _join(words: Iterable[Word]) -> str:
 class Parser(NamedTuple):
     """Finds the words of sentences and their roles, in order."""
 
-    name: str  # how the verb is looked for, for the log
-    key: str  # everything besides the sentence that the words depend on
+    name: str
+    """How the verb is looked for, for the log."""
+
+    key: str
+    """Everything besides the sentence that the words depend on."""
+
     parse: Callable[[Iterable[str]], Iterator[list[Word]]]
 
 
 def find_parser(parser: str) -> Parser:
     """The parser that an option of SNCSE names (`SNCSEOptions.parser`)."""
-    by_words = Parser(
-        "a word list", "words 2", partial(map, guess)
-    )  # the number changes with the words
+    # The number of the key changes with the lists of words.
+    by_words = Parser("a word list", "words 2", partial(map, guess))
     if parser == "words":
         return by_words
     if parser == "auto":
         if find_spec(DEFAULT_MODEL) is None:
-            return by_words._replace(
-                name=f"a word list, as spaCy's {DEFAULT_MODEL} is not installed"
-            )
+            name = f"a word list, as spaCy's {DEFAULT_MODEL} is not installed"
+            return by_words._replace(name=name)
         parser = DEFAULT_MODEL
+    return _spacy_parser(parser)
+
+
+def _spacy_parser(model: str) -> Parser:
+    """The parser by a model of spaCy."""
     try:
         import spacy
 
-        language = spacy.load(parser, exclude=["ner"])
+        language = spacy.load(model, exclude=["ner"])
     except (ImportError, OSError, ValueError) as error:
         raise InputError(
-            f"parser {parser}: spaCy or this model of spaCy is not installed; pip install 'isotune[negation]', then "
-            f"python -m spacy download {DEFAULT_MODEL}, or take words, which needs nothing"
+            f"parser {model}: spaCy or this model of spaCy is not installed; pip install "
+            f"'isotune[negation]', then python -m spacy download {DEFAULT_MODEL}, or take words, "
+            "which needs nothing"
         ) from error
-    for component in "parser", "tagger", "lemmatizer":
+    for component in ("parser", "tagger", "lemmatizer"):
         if component not in language.pipe_names:
             raise InputError(
-                f"parser {parser}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it takes"
+                f"parser {model}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it "
+                "takes"
             )
-    name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
+    meta = language.meta
+    name = f"spaCy's {meta['lang']}_{meta['name']} {meta['version']}"
 
     def parse(sentences: Iterable[str]) -> Iterator[list[Word]]:
         for document in language.pipe(sentences):
-            yield [
-                Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_)
-                for token in document
-            ]
+            words = []
+            for token in document:
+                word = Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_)
+                words.append(word)
+            yield words
 
     return Parser(name, name, parse)
 
@@ -136,23 +175,30 @@ _WORD = re.compile(
 _AUXILIARIES = (
     _BE | _MODALS | {"do", "does", "did", "have", "has", "had", "'m", "'re", "'ll", "'d", "'ve"}
 )
-_BEFORE_IS = frozenset(
-    ["he", "she", "it", "who", "which", "that", "there", "what"]
-)  # after others, 's is a genitive
+# After other words, 's is a genitive.
+_BEFORE_IS = frozenset(["he", "she", "it", "who", "which", "that", "there", "what"])
 
 
 def guess(sentence: str) -> list[Word]:
-    """The words of a sentence; the first modal or form of be, have or do is labelled as an auxiliary."""
+    """The words of a sentence.
+
+    The first modal or form of be, have or do is labelled as an auxiliary.
+    """
     matches = list(_WORD.finditer(sentence))
     ends = [match.start() for match in matches[1:]] + [len(sentence)]
-    words = [
-        Word(match[0], sentence[match.end() : end])
-        for match, end in zip(matches, ends, strict=True)
-    ]
-    lower = [_lower(word.text) for word in words]
-    for i, text in enumerate(lower):
-        known = text in _AUXILIARIES or (text == "'s" and lower[i - 1] in _BEFORE_IS)
-        if known and (i == 0 or words[i].text.islower()):  # and not May or Will
-            words[i] = words[i]._replace(dep="aux")
+    words = []
+    for match, end in zip(matches, ends, strict=True):
+        words.append(Word(match[0], sentence[match.end() : end]))
+    for place, word in enumerate(words):
+        before = words[place - 1]
+        # A capital inside a sentence is that of a name: May, Will.
+        is_name = place > 0 and not word.text.islower()
+        if _is_auxiliary(word, before) and not is_name:
+            words[place] = word._replace(dep="aux")
             break
     return words
+
+
+def _is_auxiliary(word: Word, before: Word) -> bool:
+    text = _lower(word.text)
+    return text in _AUXILIARIES or (text == "'s" and _lower(before.text) in _BEFORE_IS)

@@ -1,20 +1,22 @@
 """The options of the methods. No torch here: recipes and the command line's help read these models.
 
-The name of a field is its key in a recipe's TOML file, its flag on the command line, and its entry in the record of a
-run. Its docstring, or else that of the field in the class above, is the help of the flag. Defaults are those of the
-paper's text; if the authors' code differs, the docstring says so.
+The name of a field is its key in a recipe's TOML file, its flag on the command line, and its entry
+in the record of a run. Its docstring, or else that of the field in the class above, is the help of
+the flag. Defaults are those of the paper's text; if the authors' code differs, the docstring says
+so.
 """
 
 import re
 from enum import Enum
-from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isotune.views import AUGMENTATIONS
 
-LARGEST = 1_000_000_000  # of what is counted: more steps than any machine makes
+LARGEST = 1_000_000_000
+"""The largest count of anything: more steps than any machine makes."""
+
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -36,13 +38,16 @@ AugmentationName = Annotated[str, AfterValidator(_augmentation)]
 
 
 class Use(Enum):
-    """What the sources or models that a field names are for; it stands in the field's annotation."""
+    """What the sources or models that a field names are for, in the field's annotation."""
 
-    TRAIN = "train"  # sources to train on, in place of the recipe's `data`
-    SCORE = (
-        "score"  # labelled sources that the method is scored on, in place of the recipe's dev pairs
-    )
-    LOAD = "load"  # models that the method loads beside the encoder, such as translation models
+    TRAIN = "train"
+    """Sources to train on, in place of the recipe's `data`."""
+
+    SCORE = "score"
+    """Labelled sources that the method is scored on, in place of the recipe's dev pairs."""
+
+    LOAD = "load"
+    """Models that the method loads beside the encoder, such as translation models."""
 
 
 TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
@@ -57,29 +62,32 @@ class MethodOptions(BaseModel):
     )
 
     takes_steps: ClassVar[bool] = True
-    """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
+    """Whether weights are trained step by step. A closed form has no batches, no rate and no
+    schedule."""
 
     @classmethod
     def fields_for(cls, *uses: Use) -> list[str]:
         """The names of the fields that name sources or models for one of these uses."""
-        return [
-            name
-            for name, field in cls.model_fields.items()
-            if any(use in field.metadata for use in uses)
-        ]
+        names = []
+        for name, field in cls.model_fields.items():
+            if any(use in field.metadata for use in uses):
+                names.append(name)
+        return names
 
     def named(self, use: Use) -> tuple[str, ...]:
         """The sources or models that the options name for this use."""
-        return tuple(
-            chain.from_iterable(getattr(self, name) or () for name in self.fields_for(use))
-        )
+        names: list[str] = []
+        for field in self.fields_for(use):
+            names.extend(getattr(self, field) or ())
+        return tuple(names)
 
 
 class AugmentedOptions(MethodOptions):
-    """How the two views of a sentence are changed inside the embedding layer, beside what the method does."""
+    """How the two views of a sentence are changed inside the embedding layer."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
-    """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3."""
+    """The augmentations of a sentence's two views. A rate may stand behind a name:
+    token_cutoff:0.3."""
 
 
 class SimCSEOptions(AugmentedOptions):
@@ -89,84 +97,95 @@ class SimCSEOptions(AugmentedOptions):
     """Divides the cosine similarities. 0.05: the authors."""
 
     projection: bool = True
-    """Train through a linear layer with tanh, which is dropped after training, as the authors do on the [CLS]
-    vector."""
+    """Train through a linear layer with tanh, which is dropped after training, as the authors do on
+    the [CLS] vector."""
 
     keep_projection: bool = False
-    """Keep this layer in the encoder. The authors' checkpoints have it, and fine-tuning with heads starts from it."""
+    """Keep this layer in the encoder. The authors' checkpoints have it, and fine-tuning with heads
+    starts from it."""
 
 
 class ConSERTOptions(AugmentedOptions):
-    """ConSERT without labels: two views by augmentations in the embedding layer, compared by NT-Xent."""
+    """ConSERT without labels: two views by augmentations, compared by NT-Xent."""
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
-    """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3. The default is the
-    best pair of ConSERT's Figure 5."""
+    """The augmentations of a sentence's two views. A rate may stand behind a name:
+    token_cutoff:0.3. The default is the best pair of ConSERT's Figure 5."""
 
 
 class DistilOptions(MethodOptions):
-    """Distillation: the encoder learns the similarities that frozen teachers find between sentences."""
+    """Distillation: the encoder learns what similarities frozen teachers find."""
 
     teachers: Annotated[tuple[str, ...], Use.LOAD] = ()
-    """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face hub. Unset: the
-    encoder as the stage before has left it."""
+    """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face
+    hub. Unset: the encoder as the stage before has left it."""
 
     temperature: Positive = 0.05
-    """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as SimCSE."""
+    """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as
+    SimCSE."""
 
 
 class MirrorOptions(AugmentedOptions):
     """MirrorBERT: a sentence is compared with itself with a masked span, both under dropout."""
 
     temperature: Positive = 0.04
-    """Divides the cosine similarities. The authors' scripts: 0.04 for sentences and phrases, 0.2 for words."""
+    """Divides the cosine similarities. The authors' scripts: 0.04 for sentences and phrases, 0.2
+    for words."""
 
     spans: Literal["characters", "tokens"] = "characters"
-    """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a mask (BERT-CF, section
-    4.1)."""
+    """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a
+    mask (BERT-CF, section 4.1)."""
 
     span_length: Annotated[int, Field(ge=0, le=LARGEST)] = 5
-    """Characters of a span, or tokens of the longest span. 5: MirrorBERT and BERT-CF. With 0 nothing is masked, and the
-    method is SimCSE (BERT-CF, section 5.3)."""
+    """Characters of a span, or tokens of the longest span. 5: MirrorBERT and BERT-CF. With 0
+    nothing is masked, and the method is SimCSE (BERT-CF, section 5.3)."""
 
     span_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
-    """Success probability of the geometric distribution of the length of token spans. BERT-CF, section 5.3."""
+    """Success probability of the geometric distribution of the length of token spans. BERT-CF,
+    section 5.3."""
 
     symmetric: bool = True
-    """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
+    """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is
+    (section 4.1)."""
 
 
 class SNCSEOptions(AugmentedOptions):
-    """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar than a view."""
+    """SNCSE, without labels: the negation of a sentence is a soft negative.
+
+    It should be a little less similar than a view.
+    """
 
     temperature: Positive = 0.05
     """Divides the cosine similarities of InfoNCE. The authors' code."""
 
     margin_weight: NotNegative = 1e-3
-    """Weight (lambda) of the bidirectional margin loss. 1e-3: the authors for BERT, and the small-BERT paper; 5e-4: the
-    authors for RoBERTa."""
+    """Weight (lambda) of the bidirectional margin loss. 1e-3: the authors for BERT, and the
+    small-BERT paper; 5e-4: the authors for RoBERTa."""
 
     alpha: Annotated[float, Field(ge=0, le=2)] = 0.1
-    """Least amount by which the cosine with the negation should be lower than that of the two views. The authors'
-    code."""
+    """Least amount by which the cosine with the negation should be lower than that of the two
+    views. The authors' code."""
 
     beta: Annotated[float, Field(ge=0, le=2)] = 0.3
-    """Greatest amount by which the cosine with the negation should be lower. 0.3: the authors' code; the small-BERT
-    paper has 2.0."""
+    """Greatest amount by which the cosine with the negation should be lower. 0.3: the authors'
+    code; the small-BERT paper has 2.0."""
 
     prompts: bool = True
-    """Train with the authors' prompts, on the vector of their mask token, and leave this prompt and pooling in the
-    encoder. With --no-prompts, prompt and pooling stay as they are, as in the small-BERT paper."""
+    """Train with the authors' prompts, on the vector of their mask token, and leave this prompt and
+    pooling in the encoder. With --no-prompts, prompt and pooling stay as they are, as in the
+    small-BERT paper."""
 
     projection: bool = True
-    """Train through a linear layer with tanh, which is dropped after training, as the authors do."""
+    """Train through a linear layer with tanh, which is dropped after training, as the authors
+    do."""
 
     parser: Annotated[str, Field(min_length=1)] = "auto"
-    """How the verb to negate is found: words (a list of auxiliaries, which needs nothing), a spaCy model by name or
-    folder, or auto (spaCy's en_core_web_sm, which the authors use, if it is installed, otherwise words)."""
+    """How the verb to negate is found: words (a list of auxiliaries, which needs nothing), a spaCy
+    model by name or folder, or auto (spaCy's en_core_web_sm, which the authors use, if it is
+    installed, otherwise words)."""
 
     @model_validator(mode="after")
     def _ordered_margins(self) -> Self:
@@ -181,53 +200,56 @@ Objective = Literal["base", "opt1", "opt2", "opt3"]
 
 
 class TetheredOptions(AugmentedOptions):
-    """The options of all methods of the paper."""
+    """Options shared by the methods of the self-guided paper."""
 
     temperature: Positive = 0.01
     """Divides the cosine similarities. Self-guided paper, Table 8."""
 
     projection: bool = True
-    """Compare vectors after two layers of 4096 features with GELU, which are dropped after training. Self-guided paper,
-    section 3.1; without the layers, its Table 5 loses 1.84 points."""
+    """Compare vectors after two layers of 4096 features with GELU, which are dropped after
+    training. Self-guided paper, section 3.1; without the layers, its Table 5 loses 1.84 points."""
 
     regularizer: NotNegative = 0.1
-    """Weight (lambda) of the squared distance of all weights from their starting values. Self-guided paper, Table 8."""
+    """Weight (lambda) of the squared distance of all weights from their starting values.
+    Self-guided paper, Table 8."""
 
 
 class SelfGuidedOptions(TetheredOptions):
-    """Self-guided contrastive learning: the layers of a fixed copy of the model give the views of a sentence."""
+    """Self-guided contrastive learning: a fixed copy's layers give the views of a sentence."""
 
     objective: Objective = "opt3"
-    """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are the steps
-    between."""
+    """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are
+    the steps between."""
 
     view_pooling: Literal["max", "mean", "cls"] = "max"
-    """How the tokens of a layer of the fixed copy become one vector. max: self-guided paper, section 3.1; mean: its
-    SentEval runs, and the authors' code."""
+    """How the tokens of a layer of the fixed copy become one vector. max: self-guided paper,
+    section 3.1; mean: its SentEval runs, and the authors' code."""
 
     view_layers: tuple[int, ...] = ()
-    """The layers of the fixed copy that are views; 0 is the embeddings. The self-guided paper takes all layers, but not
-    the first ones for SentEval (A.3). Unset: all."""
+    """The layers of the fixed copy that are views; 0 is the embeddings. The self-guided paper takes
+    all layers, but not the first ones for SentEval (A.3). Unset: all."""
 
     frozen_dropout: bool = False
-    """Keep dropout on in the fixed copy. The authors' code does so by accident; it is not known whether the
-    published numbers were made so."""
+    """Keep dropout on in the fixed copy. The authors' code does so by accident; it is not known
+    whether the published numbers were made so."""
 
 
 class ParaphraseOptions(MethodOptions):
     """Where the paraphrases come from."""
 
     translate: Annotated[tuple[str, str] | None, Use.LOAD] = None
-    """Make the paraphrases by translating each sentence with the first model and back with the second: folders or names
-    on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en. Unset: read them; the data
-    are pairs of a sentence and its paraphrase."""
+    """Make the paraphrases by translating each sentence with the first model and back with the
+    second: folders or names on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de
+    Helsinki-NLP/opus-mt-de-en. Unset: read them; the data are pairs of a sentence and its
+    paraphrase."""
 
     beams: Count = 100
-    """Width of the translation's beam search; its time and memory grow with the width. Self-guided paper, A.2."""
+    """Width of the translation's beam search; its time and memory grow with the width. Self-guided
+    paper, A.2."""
 
 
 class BackTranslationOptions(ParaphraseOptions, TetheredOptions):
-    """Contrastive learning from paraphrases: the two views are a sentence and its back-translation."""
+    """Contrastive learning from paraphrases: the views are a sentence and its back-translation."""
 
 
 class SelfGuidedBackTranslationOptions(ParaphraseOptions, SelfGuidedOptions):
@@ -242,36 +264,42 @@ class MLMOptions(MethodOptions):
 
 
 class NLIOptions(MethodOptions):
-    """SBERT-NLI: pairs are classified as contradiction, entailment or neutral from their two vectors."""
+    """SBERT-NLI: pairs are classified as contradiction, entailment or neutral."""
 
     max_square: bool = False
-    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
+    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published
+    numbers did."""
 
 
 class ConSERTJointOptions(NLIOptions, ConSERTOptions):
-    """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
+    """ConSERT with labels: pairs are classified, and the views of each side are compared."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
-    """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate may stand behind a
-    name: token_cutoff:0.3. The first view is the one that is classified. The default is that of the authors' script;
-    the text names no pair."""
+    """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate
+    may stand behind a name: token_cutoff:0.3. The first view is the one that is classified. The
+    default is that of the authors' script; the text names no pair."""
 
     alpha: NotNegative = 0.15
-    """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so
-    their 0.15 is 0.3 here."""
+    """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice
+    that of the text, so their 0.15 is 0.3 here."""
 
     adversarial_norm: Positive = 1.0
-    """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
+    """Length of the noise that adversarial adds to each token. The authors' code; the text names
+    none."""
 
 
 class SimCSESupervisedOptions(MethodOptions):
-    """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted ones too."""
+    """SimCSE with labels: the negatives of a premise are all other hypotheses.
+
+    The contradicted ones are among them.
+    """
 
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
 
     projection: bool = True
-    """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""
+    """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS]
+    vector."""
 
 
 class CropsOptions(MethodOptions):
@@ -285,69 +313,105 @@ class PairsOptions(MethodOptions):
     """Two texts that belong together, such as a title and its body, by InfoNCE."""
 
     temperature: Positive = 0.05
-    """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""
+    """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which
+    all-MiniLM was made."""
 
     negatives: bool = False
     """Rows have a third text, a hard negative."""
 
 
 class CLSROptions(MethodOptions):
-    """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
+    """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs with one meaning."""
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""
 
     width: Count = 768
-    """Features of the hidden layer, of the sentence vector and of the projection. CLSR, section 4.1."""
+    """Features of the hidden layer, of the sentence vector and of the projection. CLSR, section
+    4.1."""
 
 
 class CoSENTOptions(MethodOptions):
-    """CoSENT: of two pairs of a batch, the pair with the higher score should have the higher cosine."""
+    """CoSENT: of two pairs of a batch, the one with the higher score has the higher cosine."""
 
     scale: Positive = 20.0
     """Multiplies the cosines. The authors' code, and sentence-transformers' CoSENTLoss."""
 
 
 MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
+OF_CLASSES = ("accuracy", "f1", "matthews")
+"""The metrics of classes. The others are of scores."""
+
+
+def _different(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuses classes of which two have one label."""
+    for label in classes:
+        if classes.count(label) > 1:
+            raise ValueError(f"{label} stands there twice; give each label once")
+    return classes
+
+
+Classes = Annotated[tuple[str, ...], AfterValidator(_different)]
 
 
 class FinetuneOptions(MethodOptions):
     """The options of fine-tuning on sentences and on pairs."""
 
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("accuracy",)
-    """The metrics on the dev data: accuracy, f1, matthews, pearson or spearman. Their mean chooses the best step."""
+    """The metrics on the dev data: accuracy, f1, matthews, pearson or spearman. Their mean chooses
+    the best step."""
 
     dropout: Rate = 0.1
     """Rate of the dropout before the output layer. 0.1: BERT."""
 
     heads: bool = False
-    """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler" the head is BERT's
-    own pooler, as in BERT's code."""
+    """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler"
+    the head is BERT's own pooler, as in BERT's code."""
 
     dev_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of the dev data, from the first row on, that chooses the best step. The other rows then score that step.
-    1: no row is left for that. The self-guided paper has 0.1 (A.4)."""
+    """Share of the dev data, from the first row on, that chooses the best step. The other rows then
+    score that step. 1: no row is left for that. The self-guided paper has 0.1 (A.4)."""
+
+
+F = TypeVar("F", bound="FinetuneSentenceOptions | FinetunePairOptions")
+
+
+def _check_metrics(options: F) -> F:
+    """Refuses metrics that are not defined for the number of classes."""
+    count = len(options.classes)
+    if count == 1:
+        raise ValueError("classes: there is one; give two or more, or none to predict scores")
+    for metric in options.metrics:
+        if count == 0 and metric in OF_CLASSES:
+            raise ValueError(f"metrics: {metric} is of classes, and there are none; give spearman")
+        if count > 2 and metric == "f1":
+            raise ValueError(f"metrics: f1 is of two classes, and there are {count}; give accuracy")
+    return options
 
 
 class FinetuneSentenceOptions(FinetuneOptions):
     """GLUE-style fine-tuning on sentences: a class from the [CLS] vector."""
 
-    classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1")
+    classes: Annotated[Classes, Field(min_length=2)] = ("0", "1")
     """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
     dev_data: ScoreSources = ("sst2:dev",)
     """Labelled sentences on which the metrics are computed."""
 
+    _checked = model_validator(mode="after")(_check_metrics)
+
 
 class FinetunePairOptions(FinetuneOptions):
-    """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts as one sequence."""
+    """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts."""
 
-    classes: tuple[str, ...] = ("entailment", "not_entailment")
-    """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is that of the second
-    class. The default is RTE's and QNLI's."""
+    classes: Classes = ("entailment", "not_entailment")
+    """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is
+    that of the second class. The default is RTE's and QNLI's."""
 
     dev_data: ScoreSources = ("rte:dev",)
     """Labelled or scored pairs on which the metrics are computed."""
+
+    _checked = model_validator(mode="after")(_check_metrics)
 
 
 Hinge = Annotated[float, Field(ge=-1, lt=1)]
@@ -363,8 +427,8 @@ class MultitaskOptions(MethodOptions):
     """Pairs with the label 1 (paraphrases) or 0, to train on. BERT-CF, section 5.1."""
 
     similarity_data: TrainSources = ("minbert-sts:train",)
-    """Pairs with a score from 0 to 5, to train on. This is the split of STS-B in the files of the CS224N project;
-    BERT-CF calls it "STS-13"."""
+    """Pairs with a score from 0 to 5, to train on. This is the split of STS-B in the files of the
+    CS224N project; BERT-CF calls it "STS-13"."""
 
     sentiment_dev: ScoreSources = ("sst5:dev",)
     """Sentences with a label, for the accuracy."""
@@ -373,10 +437,12 @@ class MultitaskOptions(MethodOptions):
     """Pairs with the label 1 or 0, for the accuracy."""
 
     similarity_dev: ScoreSources = ("minbert-sts:dev",)
-    """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best step."""
+    """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best
+    step."""
 
     sentiment_test: Annotated[tuple[str, ...], Use.SCORE] = ()
-    """Sentences with a label, for the accuracy of the kept step. Unset: it isn't measured, and so for the next two."""
+    """Sentences with a label, for the accuracy of the kept step. Unset: it isn't measured, and so
+    for the next two."""
 
     paraphrase_test: Annotated[tuple[str, ...], Use.SCORE] = ()
     """Pairs with the label 1 or 0, for the accuracy of the kept step."""
@@ -384,7 +450,7 @@ class MultitaskOptions(MethodOptions):
     similarity_test: Annotated[tuple[str, ...], Use.SCORE] = ()
     """Pairs with a score, for Pearson's correlation of the kept step."""
 
-    sentiment_classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1", "2", "3", "4")
+    sentiment_classes: Annotated[Classes, Field(min_length=2)] = ("0", "1", "2", "3", "4")
     """The labels of the sentences. The default is SST-5's."""
 
     sentiment_batch_size: Count = 32
@@ -409,8 +475,8 @@ class MultitaskOptions(MethodOptions):
     """Features of the two projections whose cosine is taken. BERT-CF, section 5.3."""
 
     paraphrase_hinge: Hinge = 0.7
-    """Lower cosines count as this much. Pairs above the middle between it and 1 are called paraphrases. BERT-CF,
-    section 5.3."""
+    """Lower cosines count as this much. Pairs above the middle between it and 1 are called
+    paraphrases. BERT-CF, section 5.3."""
 
     similarity_hinge: Hinge = 0.0
     """Lower cosines count as this much, which stands for the lowest score. BERT-CF, section 5.3."""
@@ -423,7 +489,10 @@ class MultitaskOptions(MethodOptions):
 
 
 class WhiteningOptions(MethodOptions):
-    """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
+    """Whitening: a linear map after which the vectors of the training text have covariance 1.
+
+    It takes no steps.
+    """
 
     takes_steps: ClassVar[bool] = False
 
@@ -432,25 +501,30 @@ class WhiteningOptions(MethodOptions):
 
 
 class SIFOptions(MethodOptions):
-    """SIF: rare tokens weigh more in the mean, and the direction that all sentences share is removed. No steps."""
+    """SIF: rare tokens weigh more in the mean, and a direction that all share is removed.
+
+    It takes no steps.
+    """
 
     takes_steps: ClassVar[bool] = False
 
     smoothing: Positive = 1e-3
-    """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. A smaller a
-    lowers the weight of frequent tokens. 1e-3: the paper, which has good results from 1e-4 to 1e-3."""
+    """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. A
+    smaller a lowers the weight of frequent tokens. 1e-3: the paper, which has good results from
+    1e-4 to 1e-3."""
 
 
 class FlowShape(MethodOptions):
     """How a flow is built."""
 
     mixing: Literal["reversal", "lu"] = "reversal"
-    """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu
-    multiplies them by a learned matrix, an invertible 1x1 convolution in LU form (BERT-CF, section 4.2)."""
+    """What a step does between its ActNorm and its coupling: reversal reverses the features
+    (BERT-flow's code); lu multiplies them by a learned matrix, an invertible 1x1 convolution in LU
+    form (BERT-CF, section 4.2)."""
 
     levels: Count = 3
-    """Levels of the flow. After each level but the last, half of the features is finished. BERT-flow's code; BERT-CF
-    has one level."""
+    """Levels of the flow. After each level but the last, half of the features is finished.
+    BERT-flow's code; BERT-CF has one level."""
 
     depth: Count = 3
     """Steps of a level. BERT-flow's code; BERT-CF, section 5.3."""
@@ -460,15 +534,16 @@ class FlowShape(MethodOptions):
 
 
 class FlowOptions(FlowShape):
-    """BERT-flow: a normalising flow on the vectors of a frozen encoder, trained by their likelihood."""
+    """BERT-flow: a normalising flow on a frozen encoder, trained by the vectors' likelihood."""
 
     cached: bool = True
-    """Compute the encoder's vectors once, without dropout; BERT-flow leaves BERT unchanged. With --no-cached they are
-    computed in every step, under dropout. The authors' code does that, and so do the published scores."""
+    """Compute the encoder's vectors once, without dropout; BERT-flow leaves BERT unchanged. With
+    --no-cached they are computed in every step, under dropout. The authors' code does that, and so
+    do the published scores."""
 
 
 class BERTCFOptions(FlowShape, MirrorOptions):
-    """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a contrastive loss."""
+    """BERT-CF's second stage: a flow, trained by its likelihood and by a contrastive loss."""
 
     mixing: Literal["reversal", "lu"] = "lu"
     levels: Count = 1
@@ -476,9 +551,9 @@ class BERTCFOptions(FlowShape, MirrorOptions):
     symmetric: bool = False
 
     contrastive_weight: Positive = 0.3
-    """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has weight 1. BERT-CF,
-    section 5.3. For no contrastive loss, use the method flow."""
+    """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has
+    weight 1. BERT-CF, section 5.3. For no contrastive loss, use the method flow."""
 
     train_encoder: bool = False
-    """Train the encoder too, by the contrastive loss alone; the likelihood trains only the flow. BERT-CF's ablation
-    "joint", section 6.1."""
+    """Train the encoder too, by the contrastive loss alone; the likelihood trains only the flow.
+    BERT-CF's ablation "joint", section 6.1."""

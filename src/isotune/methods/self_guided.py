@@ -1,16 +1,17 @@
 """Self-guided contrastive learning, SG and SG-OPT (Kim et al., 2021, section 3).
 
-The model is cloned before the first step (Figure 2). The pooled states of every layer of the fixed copy are views of a
-sentence, which one of four objectives compares with the tuned copy's sentence vector. base, opt1 and opt2 draw one
-layer for each sentence in each step; opt3 uses all layers. The embedding layer of the tuned copy isn't trained, and the
-squared distance of all other weights from the fixed copy's is part of the loss.
+The model is cloned before the first step (Figure 2). The pooled states of every layer of the fixed
+copy are views of a sentence, which one of four objectives compares with the tuned copy's sentence
+vector. base, opt1 and opt2 draw one layer for each sentence in each step; opt3 uses all layers. The
+embedding layer of the tuned copy isn't trained, and the squared distance of all other weights from
+the fixed copy's is part of the loss.
 """
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
 from isotune.data.packed import moved
@@ -23,7 +24,8 @@ from isotune.methods.method import Batch, Method, View
 from isotune.methods.options import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
 
-PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
+PROJECTION_WIDTH = 4096
+"""Features of the projection's layers. Section 3.1, footnote 4."""
 
 OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
     "base": nt_xent,
@@ -43,33 +45,33 @@ class Tethered(Method):
         super().__init__(options, encoder)
         self.frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
         self.projection: nn.Module = nn.Identity()
-        if options.projection:  # F of section 3.1: two linear layers, each followed by GELU
-            first, second = (
-                nn.Linear(size, PROJECTION_WIDTH) for size in (encoder.dimension, PROJECTION_WIDTH)
-            )
+        if options.projection:
+            # F of section 3.1: two linear layers, each followed by GELU.
+            first = nn.Linear(encoder.dimension, PROJECTION_WIDTH)
+            second = nn.Linear(PROJECTION_WIDTH, PROJECTION_WIDTH)
             self.projection = nn.Sequential(
                 started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU()
             )
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """All parameters but those of the embedding layer ("layer 0", section 3.1 and Figure 2)."""
-        embeddings = {
-            id(parameter)
-            for parameter in encoder.backbone.model.get_submodule("embeddings").parameters()
-        }
-        return [parameter for parameter in encoder.parameters() if id(parameter) not in embeddings]
+        embeddings = {*encoder.backbone.model.get_submodule("embeddings").parameters()}
+        return [parameter for parameter in encoder.parameters() if parameter not in embeddings]
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
-        """The weighted L^reg: the squared L2 norm of all weight differences, a sum and not a mean (footnote 5)."""
+        """The weighted L^reg: the squared L2 norm of all weight differences.
+
+        It is a sum and not a mean (footnote 5).
+        """
         if not self.options.regularizer:
             return {}
+        distances = []
         weights = zip(encoder.backbone.parameters(), self.frozen.parameters(), strict=True)
-        # Weights that aren't trained differ by 0. mse_loss stores no difference for the backward pass; a square would.
-        distances = [
-            mse_loss(tuned, fixed, reduction="sum")
-            for tuned, fixed in weights
-            if tuned.requires_grad
-        ]
+        for tuned, fixed in weights:
+            # Weights that aren't trained differ by 0.
+            if tuned.requires_grad:
+                # A square would store the difference for the backward pass; mse_loss does not.
+                distances.append(mse_loss(tuned, fixed, reduction="sum"))
         return {"regularizer": self.options.regularizer * torch.stack(distances).sum()}
 
 
@@ -82,36 +84,39 @@ class SelfGuided(Tethered):
     def __init__(self, options: SelfGuidedOptions, encoder: Encoder) -> None:
         """Clones the encoder's model."""
         super().__init__(options, encoder)
-        if encoder.dimension != (states := encoder.backbone.dimension):
+        width = encoder.backbone.dimension
+        if encoder.dimension != width:
             raise InputError(
-                f"self-guided: the encoder's vectors have {encoder.dimension} features and its layers {states}; only "
-                "equal numbers can be compared: start from a model without a head that changes the number"
+                f"self-guided: the encoder's vectors have {encoder.dimension} features and its "
+                f"layers {width}; only equal numbers can be compared: start from a model without a "
+                "head that changes the number"
             )
-        every = range(encoder.backbone.layers + 1)
-        layers = Pooling(layers=options.view_layers or tuple(every)).resolve(
-            encoder.backbone.layers
-        )
+        blocks = encoder.backbone.layers
+        chosen = options.view_layers or tuple(range(blocks + 1))
+        layers = Pooling(layers=chosen).resolve(blocks)
         self.of_layers = Pooling(options.view_pooling, tuple(layers), each=True)
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The first text of each row in the tuned copy, and the last text in the fixed copy."""
         self.frozen.train(self.options.frozen_dropout)
         tuned, fixed = self.augmentations
-        return View(batch.texts[0], tuned), View(
-            batch.texts[-1], fixed, self.of_layers, self.frozen
-        )
+        sentence = View(batch.texts[0], tuned)
+        layers = View(batch.texts[-1], fixed, self.of_layers, self.frozen)
+        return sentence, layers
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The objective, on projected vectors."""
         c, h = encoded  # [N, d], [N, layers, d]
         objective = self.options.objective
         if objective != "opt3":
-            layer = torch.randint(
-                h.shape[1], (len(h),), generator=batch.generator
-            )  # the sampler sigma
-            h = h[torch.arange(len(h), device=h.device), moved(layer, h.device)]  # [N, d]
-        return {
-            objective: OBJECTIVES[objective](
-                self.projection(c), self.projection(h), self.options.temperature
-            )
-        }
+            h = _drawn_layer(h, batch.generator)  # [N, d]
+        compare = OBJECTIVES[objective]
+        loss = compare(self.projection(c), self.projection(h), self.options.temperature)
+        return {objective: loss}
+
+
+def _drawn_layer(layers: Tensor, generator: Generator) -> Tensor:
+    """One layer of each sentence, by the sampler sigma: [N, layers, d] -> [N, d]."""
+    numbers = torch.randint(layers.shape[1], (len(layers),), generator=generator)
+    sentences = torch.arange(len(layers), device=layers.device)
+    return layers[sentences, moved(numbers, layers.device)]

@@ -1,15 +1,17 @@
-"""SIF, smooth inverse frequency ("A Simple but Tough-to-Beat Baseline for Sentence Embeddings", Arora et al., 2017).
+"""SIF, smooth inverse frequency (Arora et al., 2017).
 
-A sentence's vector is a mean of its tokens' vectors, in which a token w with the share p(w) of the text weighs
+The paper is "A Simple but Tough-to-Beat Baseline for Sentence Embeddings". A sentence's vector is a
+mean of its tokens' vectors, in which a token w with the share p(w) of the text weighs
 
     a / (a + p(w))
 
-and from which the common component is removed: the projection on the first singular vector u of the text's vectors,
-v - u u^T v (section 3, Algorithm 1). The paper's vectors are word vectors from a file. Here they are the hidden states
-that the encoder's pooling averages: the embeddings, some layers, or both.
+and from which the common component is removed: the projection on the first singular vector u of the
+text's vectors, v - u u^T v (section 3, Algorithm 1). The paper's vectors are word vectors from a
+file. Here they are the hidden states that the encoder's pooling averages: the embeddings, some
+layers, or both.
 
-The paper divides the weighted sum by the number of tokens; here it is divided by the sum of the weights. That changes
-the lengths of the vectors that u is computed from, and so u a little.
+The paper divides the weighted sum by the number of tokens; here it is divided by the sum of the
+weights. That changes the lengths of the vectors that u is computed from, and so u a little.
 
 The weights stay in the encoder as `token_weights`. The projection is the encoder's last head.
 """
@@ -31,16 +33,21 @@ class SIF(ClosedForm):
     options: SIFOptions
 
     def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
-        """Makes weights and a projection that change nothing; `count` and `fit` give them their values."""
+        """Makes weights and a projection that change nothing.
+
+        `count` and `fit` give them their values.
+        """
         super().__init__(options, encoder)
-        if encoder.pooling.mode != "mean":
-            mode = encoder.pooling.mode
+        mode = encoder.pooling.mode
+        if mode != "mean":
             raise InputError(
-                f"pooling {mode}: SIF weighs the tokens of a mean; give pooling mean, or leave SIF out"
+                f"pooling {mode}: SIF weighs the tokens of a mean; give pooling mean, or leave SIF "
+                "out"
             )
         if encoder.token_weights is not None:
             raise InputError(
-                "the encoder weighs its tokens already; leave SIF out, or give pooling mean for equal weights"
+                "the encoder weighs its tokens already; leave SIF out, or give pooling mean for "
+                "equal weights"
             )
         projection = Dense(encoder.dimension, encoder.dimension, bias=False, activation="Identity")
         nn.init.eye_(projection.linear.weight)
@@ -55,7 +62,7 @@ class SIF(ClosedForm):
         encoder.token_weights[: len(weights)] = weights.to(encoder.token_weights)
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
-        """Algorithm 1, lines 4 to 7: sets the projection from the pooled vectors [N, d] of the text."""
+        """Algorithm 1, lines 4 to 7: sets the projection from the text's pooled vectors [N, d]."""
         *_, projection = encoder.heads
         _, directions = torch.linalg.eigh(second_moments(encoder.heads.before_last(vectors)))
         u = directions[:, -1]  # [d], of the largest singular value

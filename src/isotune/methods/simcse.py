@@ -1,12 +1,14 @@
 """SimCSE, without labels (dropout as the only augmentation) and with them (inference pairs).
 
-Without labels, each sentence goes through the encoder twice, and its two vectors differ only by the dropout masks (Gao
-et al., 2021, section 3). The same method is the unsupervised task of the small-BERT paper (sections 3 and 5.3), and
-BERT-CF's ablation with a span length of 0 (section 5.3). With labels, each premise has to find its entailed sentence
-among the entailed and the contradicted sentences of the whole batch (section 4, equation 5).
+Without labels, each sentence goes through the encoder twice, and its two vectors differ only by the
+dropout masks (Gao et al., 2021, section 3). The same method is the unsupervised task of the
+small-BERT paper (sections 3 and 5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
+With labels, each premise has to find its entailed sentence among the entailed and the contradicted
+sentences of the whole batch (section 4, equation 5).
 
-The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] vector does. Without labels the layer is
-dropped after training, unless `keep_projection` says otherwise. With labels it stays a part of the encoder.
+The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] vector does. Without
+labels the layer is dropped after training, unless `keep_projection` says otherwise. With labels it
+stays a part of the encoder.
 """
 
 from collections.abc import Sequence
@@ -53,6 +55,6 @@ class SimCSESupervised(Method):
             self.adds = Additions(heads=(tanh_projection(encoder.dimension),))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE from premises to entailed sentences; the contradicted sentences are candidates too."""
+        """InfoNCE from premises to entailed sentences, among these and the contradicted ones."""
         premises, entailed, contradicted = encoded
         return {"info_nce": info_nce(premises, entailed, self.options.temperature, contradicted)}

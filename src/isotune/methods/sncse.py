@@ -1,14 +1,16 @@
 """SNCSE, contrastive learning with soft negative samples (Wang et al., 2022).
 
-The negation of a sentence shares its words but not its meaning: it is a soft negative. InfoNCE does not use the
-negation. Instead, the negation's cosine to the sentence has to be lower than that of the sentence's second view, by at
-least one margin and at most another (`bidirectional_margin`). Equation 3 of "Contrastive Learning for
-Sentence Embeddings in BERT and its Smaller Variants" adds the two losses: L_InfoNCE + lambda L_BML.
+The negation of a sentence shares its words but not its meaning: it is a soft negative. InfoNCE does
+not use the negation. Instead, the negation's cosine to the sentence has to be lower than that of
+the sentence's second view, by at least one margin and at most another (`bidirectional_margin`).
+Equation 3 of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" adds
+the two losses: L_InfoNCE + lambda L_BML.
 
-With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The anchor has one prompt,
-which the encoder keeps; the positive and the negation have another. Without `prompts` the two views of a sentence
-differ only by dropout: the soft task of the small-BERT paper (section 5.3). The text of that section names no InfoNCE;
-it stays here, as in equation 3, because the margin loss does not compare different sentences.
+With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The
+anchor has one prompt, which the encoder keeps; the positive and the negation have another. Without
+`prompts` the two views of a sentence differ only by dropout: the soft task of the small-BERT paper
+(section 5.3). The text of that section names no InfoNCE; it stays here, as in equation 3, because
+the margin loss does not compare different sentences.
 """
 
 from collections import Counter
@@ -32,11 +34,12 @@ from isotune.views.masking import mask_token_id
 
 ANCHOR = 'This sentence : " {sentence} " means {mask} .'
 POSITIVE = 'This sentence of " {sentence} " means {mask} .'
-BATCH = 10_000  # sentences between two writes to the cache
+BATCH = 10_000
+"""Sentences between two writes to the cache."""
 
 
 class SNCSE(Method):
-    """Each sentence twice and its negation: InfoNCE between the first two, and margins to the third."""
+    """Each sentence twice and its negation: InfoNCE between two, and margins to the third."""
 
     rows = Triplet
     reads = Sentence
@@ -46,23 +49,11 @@ class SNCSE(Method):
         """With prompts, the encoder gets the anchor's prompt and pooling at the mask token."""
         super().__init__(options, encoder)
         self.parser = find_parser(options.parser)
-        self.projection = (
-            tanh_projection(encoder.dimension) if options.projection else nn.Identity()
-        )
+        self.projection: nn.Module = nn.Identity()
+        if options.projection:
+            self.projection = tanh_projection(encoder.dimension)
         if options.prompts:
-            if encoder.prompt not in ("", ANCHOR):
-                raise InputError(
-                    f"prompt {encoder.prompt!r}: method sncse sets its own prompt; give prompt '', or keep this "
-                    "prompt with prompts false"
-                )
-            if encoder.pooling.mode == "mask" and not encoder.prompt:
-                raise InputError(
-                    "pooling mask without a prompt that brings a mask: the start can't be evaluated; method sncse sets "
-                    "prompt and pooling itself: leave pooling out, or choose another, such as cls"
-                )
-            mask = mask_token_id(encoder.tokenizer, "method sncse", "another method")
-            pooling = replace(encoder.pooling, mode="mask", mask_id=mask, mask_first=False)
-            self.adds = Additions(prompt=ANCHOR, pooling=pooling)
+            self.adds = _prompt_and_pooling(encoder)
 
     def prepare(
         self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
@@ -75,15 +66,15 @@ class SNCSE(Method):
         def make(texts: list[str]) -> list[str]:
             return [f"{rule}\t{text}" for text, rule in map(negate, self.parser.parse(texts))]
 
-        negations = derived_texts(
-            path, {"parser": self.parser.key}, (row[0] for row in rows), make, BATCH
-        )
-        for sentence, made in negations:
-            rule, _, negation = made.partition("\t")
+        settings = {"parser": self.parser.key}
+        sentences = (row[0] for row in rows)
+        for sentence, line in derived_texts(path, settings, sentences, make, BATCH):
+            rule, _, negation = line.partition("\t")
             counts[rule] += 1
             yield Triplet(sentence, sentence, negation)
-        shares = ", ".join(f"{rule} {counts[rule] / counts.total():.1%}" for rule in RULES)
-        say(f"soft negatives: {counts.total():,}; by the rules {shares}")
+        total = counts.total()
+        shares = ", ".join(f"{rule} {counts[rule] / total:.1%}" for rule in RULES)
+        say(f"soft negatives: {total:,}; by the rules {shares}")
 
     def tokenize(
         self, encoder: Encoder, columns: Sequence[list[str]], max_length: int
@@ -91,10 +82,10 @@ class SNCSE(Method):
         """The first text under the anchor's prompt, the others under the positive's."""
         if not self.options.prompts:
             return super().tokenize(encoder, columns, max_length)
-        prompted = zip(columns, (ANCHOR, POSITIVE, POSITIVE), strict=True)
-        return Tokenized(
-            [encoder.tokenize(texts, max_length, prompt) for texts, prompt in prompted]
-        )
+        tokens = []
+        for texts, prompt in zip(columns, (ANCHOR, POSITIVE, POSITIVE), strict=True):
+            tokens.append(encoder.tokenize(texts, max_length, prompt))
+        return Tokenized(tokens)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from anchors to positives, and the weighted margin loss of the negations."""
@@ -105,3 +96,25 @@ class SNCSE(Method):
             "info_nce": info_nce(anchors, positives, options.temperature),
             "margin": options.margin_weight * margin,
         }
+
+
+def _prompt_and_pooling(encoder: Encoder) -> Additions:
+    """The anchor's prompt, and pooling at its mask token.
+
+    Raises:
+        InputError: the encoder has another prompt, or a pooling that needs one.
+    """
+    if encoder.prompt not in ("", ANCHOR):
+        raise InputError(
+            f"prompt {encoder.prompt!r}: method sncse sets its own prompt; give prompt '', or keep "
+            "this prompt with prompts false"
+        )
+    if encoder.pooling.mode == "mask" and not encoder.prompt:
+        raise InputError(
+            "pooling mask without a prompt that brings a mask: the start can't be evaluated; "
+            "method sncse sets prompt and pooling itself: leave pooling out, or choose another, "
+            "such as cls"
+        )
+    mask = mask_token_id(encoder.tokenizer, "method sncse", "another method")
+    pooling = replace(encoder.pooling, mode="mask", mask_id=mask, mask_first=False)
+    return Additions(prompt=ANCHOR, pooling=pooling)

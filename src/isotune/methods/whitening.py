@@ -1,11 +1,12 @@
-"""Whitening ("Whitening Sentence Representations for Better Semantics and Faster Retrieval", Su et al., 2021).
+"""Whitening (Su et al., 2021).
 
-Whitening is a linear map that gives the vectors of a text mean 0 and the identity as covariance. Its first features
-had the largest variance before; keeping only these makes vectors smaller and, in the paper, often better. The map is
-the encoder's last head.
+The paper is "Whitening Sentence Representations for Better Semantics and Faster Retrieval".
+Whitening is a linear map that gives the vectors of a text mean 0 and the identity as covariance.
+Its first features had the largest variance before; keeping only these makes vectors smaller and, in
+the paper, often better. The map is the encoder's last head.
 
-A direction without variance becomes a feature that is always 0. Every BERT has such a direction: its last LayerNorm
-leaves one.
+A direction without variance becomes a feature that is always 0. Every BERT has such a direction:
+its last LayerNorm leaves one.
 """
 
 import torch
@@ -25,7 +26,10 @@ class Whitening(ClosedForm):
     options: WhiteningOptions
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
-        """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged."""
+        """Makes the map, which is added to the encoder.
+
+        Before `fit`, the map keeps the first features unchanged.
+        """
         super().__init__(options, encoder)
         d = encoder.dimension
         kept = options.dimensions or d
@@ -43,30 +47,34 @@ class Whitening(ClosedForm):
         """Checks that there are more texts than features to keep."""
         if texts <= self.kept:
             raise InputError(
-                f"whitening to {self.kept} dimensions: there are {texts} sentences, and more of them than "
-                "dimensions are needed; give more text, or keep fewer dimensions"
+                f"whitening to {self.kept} dimensions: there are {texts} sentences, and more of "
+                "them than dimensions are needed; give more text, or keep fewer dimensions"
             )
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
-        """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""
+        """Computes the map from the pooled vectors [N, d] of the text, after the earlier heads."""
         *_, whitened = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
         whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
 
 
 def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
-    """Computes the map x -> (x - mean) U diag(s^(-1 / 2)), where U diag(s) U^T is the covariance of vectors [N, d].
+    """Computes the map x -> (x - mean) U diag(s^(-1 / 2)) from vectors [N, d].
 
-    The map has d features of input and `dimensions` of output; None keeps all.
+    U diag(s) U^T is the covariance of the vectors. The map has d features of input and `dimensions`
+    of output; None keeps all.
     """
     n, d = vectors.shape
     kept = dimensions or d
-    mean = torch.stack([x.double().sum(0) for x in vectors.split(CHUNK_VECTORS)]).sum(0) / n  # [d]
-    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], largest first; [d, d]
+    sums = [chunk.double().sum(0) for chunk in vectors.split(CHUNK_VECTORS)]
+    mean = torch.stack(sums).sum(0) / n  # [d]
+    # The variances, largest first, and the directions.
+    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], [d, d]
     # A variance below the rounding of float32 vectors is no variance.
     varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
     head = Dense(d, kept, activation="Identity")
-    weight = ut[:kept] * torch.where(varies, s**-0.5, 0.0)[:kept, None]  # [kept, d]
+    scales = torch.where(varies, s**-0.5, 0.0)  # [d]
+    weight = ut[:kept] * scales[:kept, None]  # [kept, d]
     with torch.no_grad():
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)
@@ -74,9 +82,10 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
 
 
 def second_moments(vectors: Tensor, centre: Tensor | float = 0.0) -> Tensor:
-    """The mean of (x - centre)^T (x - centre) over vectors [N, d], some at a time: [d, d] float64."""
+    """The mean [d, d] of (x - centre)^T (x - centre) over vectors [N, d], in float64."""
     d = vectors.shape[1]
     total = torch.zeros(d, d, dtype=torch.float64)
-    for x in vectors.split(CHUNK_VECTORS):
-        total += (x.double() - centre).T @ (x.double() - centre)
+    for chunk in vectors.split(CHUNK_VECTORS):
+        centred = chunk.double() - centre
+        total += centred.T @ centred
     return total / len(vectors)

@@ -1,9 +1,11 @@
-"""Recipes: the configuration of a run as data. One TOML file for each published setting. No torch here."""
+"""Recipes: the configuration of a run as data, one TOML file for each published setting.
+
+No torch here.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +18,28 @@ from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import AsReleased, TrainingOptions
 from isotune.registry import Registry
 
-ENCODER_RECIPE = "adapt"  # for a finished encoder
-DEFAULT_RECIPE = "default"  # for any other model
-PAIRS_RECIPES = {
-    DEFAULT_RECIPE: "pairs",
-    ENCODER_RECIPE: "adapt-pairs",
-}  # for two texts in the place of a sentence
-MODEL_KINDS = {
-    ENCODER_RECIPE: "a finished encoder: its folder has modules.json",
-    DEFAULT_RECIPE: "a language model that is no sentence encoder yet: its folder has no modules.json",
-}  # what the models of each of these recipes are, and of its recipe for pairs
-MODEL_KINDS |= {PAIRS_RECIPES[name]: kind for name, kind in MODEL_KINDS.items()}
+ENCODER_RECIPE = "adapt"
+"""The recipe for a finished encoder."""
 
+DEFAULT_RECIPE = "default"
+"""The recipe for any other model."""
+
+PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}
+"""The recipe in place of each of the two, for two texts in the place of a sentence."""
+
+_FINISHED = "a finished encoder: its folder has modules.json"
+_LANGUAGE_MODEL = "a language model that is no sentence encoder yet: its folder has no modules.json"
+MODEL_KINDS = {
+    ENCODER_RECIPE: _FINISHED,
+    DEFAULT_RECIPE: _LANGUAGE_MODEL,
+    PAIRS_RECIPES[ENCODER_RECIPE]: _FINISHED,
+    PAIRS_RECIPES[DEFAULT_RECIPE]: _LANGUAGE_MODEL,
+}
+"""What the models are that each of these recipes is for."""
 
 _FILES = toml_files(resources.files(__name__))
-_FIRST = (
-    *PAIRS_RECIPES,
-    *PAIRS_RECIPES.values(),
-    "crops",
-    "consert-sif",
-)  # for texts of the user's own
+# The recipes for texts of the user's own come first.
+_FIRST = (*PAIRS_RECIPES, *PAIRS_RECIPES.values(), "crops", "consert-sif")
 RECIPES: Registry[Traversable] = Registry(
     "recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)}
 )
@@ -61,41 +65,55 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
 def plan_table(
     recipe: str | Path | None, method: str | None, model: str | Path | None, pairs: object = None
 ) -> dict[str, Any]:
-    """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model.
+    """The table that a run starts from.
 
+    That of the recipe, or the defaults of the method, or else the recipe that suits the model.
     `pairs` are the columns of two texts, for which a model has another recipe than for sentences.
     """
     if recipe and method:
         raise InputError(
             f"recipe {recipe} and method {method} are both given; a recipe names its own method"
         )
-    names: Mapping[str, Collection[str]] = {"recipe": RECIPES, "method": METHODS}
-    kind, given, other = (
-        ("method", method, "recipe") if method else ("recipe", str(recipe or ""), "method")
-    )
-    if given and given not in names[kind] and not given.endswith(TOML):
-        meant, *_ = [*nearest(given, chain(*names.values())), given]
-        if meant in names[other] and meant not in names[kind]:
-            using = [
-                each
-                for each in RECIPES
-                if meant in {stage["method"] for stage in read_recipe(each)["stages"]}
-            ]
-            its = f", or one of its recipes: {', '.join(using)}" if using else ""
-            raise InputError(f"{given} is no {kind}: give {other} {meant}{its}")
     if method:
-        return {
-            "title": f"{method} with its defaults",
-            "stages": [{"method": METHODS.check(method)}],
-        }
-    return read_recipe(recipe or recipe_of_model(model, pairs))
+        _refuse_name_of("recipe", method, RECIPES, "method", METHODS)
+        stage = {"method": METHODS.check(method)}
+        return {"title": f"{method} with its defaults", "stages": [stage]}
+    if recipe:
+        _refuse_name_of("method", str(recipe), METHODS, "recipe", RECIPES)
+        return read_recipe(recipe)
+    return read_recipe(recipe_of_model(model, pairs))
+
+
+def _refuse_name_of(
+    other: str, given: str, other_names: Collection[str], kind: str, names: Collection[str]
+) -> None:
+    """Refuses a name that is given for one kind, if it is, or is like, a name of the other kind."""
+    if given in names or given.endswith(TOML):
+        return
+    similar = nearest(given, [*RECIPES, *METHODS])
+    meant = similar[0] if similar else given
+    if meant in names or meant not in other_names:
+        return
+    advice = f"give {other} {meant}"
+    users = [name for name in RECIPES if meant in _methods_of(name)]
+    if users:
+        advice += f", or one of its recipes: {', '.join(users)}"
+    raise InputError(f"{given} is no {kind}: {advice}")
+
+
+def _methods_of(recipe: str) -> set[str]:
+    return {stage["method"] for stage in read_recipe(recipe)["stages"]}
 
 
 def recipe_of_model(model: object, pairs: object = None) -> str:
-    """The recipe for a model, a name or an encoder, and for sentences or pairs; for runs without recipe and method."""
-    finished = not isinstance(model, str | Path | None) or is_finished_encoder(
-        model or BUNDLED_MODEL
-    )
+    """The recipe for runs without recipe and method: for a model and for sentences or pairs.
+
+    The model is a name, or an encoder. None stands for the bundled model.
+    """
+    if isinstance(model, str | Path | None):
+        finished = is_finished_encoder(model or BUNDLED_MODEL)
+    else:
+        finished = True
     name = ENCODER_RECIPE if finished else DEFAULT_RECIPE
     return PAIRS_RECIPES[name] if pairs else name
 
@@ -111,32 +129,43 @@ def resolve(
 ) -> Recipe:
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
-    `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
-    `pairs` names the columns of two texts that belong together.
-    `with_stand_ins` takes what stands in for published data of which no file is on machines without a hub.
+    `sources` replace the recipe's data, unless they are empty. None stands for rows from Python,
+    which have no name. `pairs` names the columns of two texts that belong together.
+    `with_stand_ins` takes what stands in for published data of which no file is on machines without
+    a hub.
     """
+    changes = dict(options)
     if pairs:
         if "columns" in options:
             raise InputError("pairs and columns both name columns; give one of them")
-        options = {**options, "columns": dict(zip(("sentence1", "sentence2"), pairs, strict=True))}
+        changes["columns"] = dict(zip(("sentence1", "sentence2"), pairs, strict=True))
     name = str(recipe or method or "options")
     plan = Recipe.from_table(plan_table(recipe, method, options.get("model"), pairs), name)
-    if sources or sources is None:
-        options = {**options, "data": sources or ()}
-    if options:
-        plan = plan.with_options(options, name)
-    without_sources = [stage for stage in plan.stages if not stage.named_sources]
-    if (sources or sources is None) and not without_sources:
-        got = sources[0] if sources else "rows"
-        raise InputError(
-            f"{name}: every stage names the data it reads, so give no other sources (got {got})"
-        )
-    if without_sources and not plan.data and sources is not None:
-        raise InputError(
-            "no data: name at least one file or dataset to train on, such as stsb-open:train"
-        )
+    if sources is None:
+        changes["data"] = ()
+    elif sources:
+        changes["data"] = sources
+    if changes:
+        plan = plan.with_options(changes, name)
+    _check_data(plan, sources, name)
     if with_stand_ins:
-        from isotune.data.datasets import stand_ins  # here, because help needs no data
+        # Imported here, because help needs no data.
+        from isotune.data.datasets import stand_ins
 
         plan = plan.with_sources(stand_ins)
     return plan
+
+
+def _check_data(plan: Recipe, sources: Sequence[str] | None, name: str) -> None:
+    """Refuses sources or rows that no stage would read, and stages without any data."""
+    some_stage_reads_them = any(not stage.named_sources for stage in plan.stages)
+    if not some_stage_reads_them:
+        if sources is None or sources:
+            got = sources[0] if sources else "rows"
+            raise InputError(
+                f"{name}: every stage names the data it reads, so give no other sources (got {got})"
+            )
+    elif sources is not None and not plan.data:
+        raise InputError(
+            "no data: name at least one file or dataset to train on, such as stsb-open:train"
+        )

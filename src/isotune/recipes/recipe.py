@@ -1,8 +1,9 @@
 """Recipes: the configuration of a run. No torch here.
 
-A recipe is one TOML table: the data, the model to start from, and a list of stages. A stage is one flat table: its
-method, the options of the method, and the training options. The keys are also the flags of `isotune train` and the
-keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recipe.
+A recipe is one TOML table: the data, the model to start from, and a list of stages. A stage is one
+flat table: its method, the options of the method, and the training options. The keys are also the
+flags of `isotune train` and the keyword arguments of `isotune.train`; `Recipe.with_options` sets
+them in a recipe.
 """
 
 from __future__ import annotations
@@ -29,29 +30,34 @@ from isotune.methods import OPTIONS
 from isotune.methods.options import MethodOptions, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
-RIVALS = {
-    "steps": "epochs",
-    "epochs": "steps",
-    "learning_rate": "rate_width",
-}  # an option, and what it replaces
+RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}
+"""An option, and the option whose place it takes."""
+
 RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
+
+
+MINUTES = {"": 1, "s": 1 / 60, "m": 1, "h": 60}
+"""The minutes of each unit of time."""
 
 
 def _minutes(value: float | str) -> float:
     time = re.fullmatch(r"(\d+\.?\d*)([smh]?)", str(value))
-    if not time or not float(time[1]):
+    if time is None or float(time[1]) == 0:
         raise ValueError("give a time such as 90s, 30m or 2h, or a number of minutes")
-    return float(time[1]) * {"s": 1 / 60, "h": 60}.get(time[2], 1)
+    return float(time[1]) * MINUTES[time[2]]
 
 
 class Inputs(NamedTuple):
     """The data and models that a stage reads, besides the encoder that it trains."""
 
-    data: tuple[str, ...]  # sources that it trains on
-    dev: tuple[
-        str, ...
-    ]  # labelled sources that it is scored on; empty if the recipe's dev data choose the step
-    models: tuple[str, ...]  # extra models that it loads, such as translation models
+    data: tuple[str, ...]
+    """The sources that the stage trains on."""
+
+    dev: tuple[str, ...]
+    """Labelled sources that the stage is scored on; empty if the recipe's dev data choose."""
+
+    models: tuple[str, ...]
+    """Extra models that the stage loads, such as translation models."""
 
 
 class Stage(BaseModel):
@@ -59,10 +65,14 @@ class Stage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: str  # a name in `isotune.methods.METHODS`
+    method: str
+    """A name in `isotune.methods.METHODS`."""
+
     options: MethodOptions
     training: TrainingOptions
-    data: tuple[str, ...] = ()  # the sources that the stage trains on; if empty, the recipe's data
+
+    data: tuple[str, ...] = ()
+    """The sources that the stage trains on; if empty, the recipe's data."""
 
     @model_validator(mode="before")
     @classmethod
@@ -71,36 +81,34 @@ class Stage(BaseModel):
         if not isinstance(table, Mapping):
             raise InputError("a stage is a table")
         method = str(table.get("method", ""))
-        known = {*_stage_keys(method), "data"}
+        keys = {*_stage_keys(method), "data"}
         for key in table:
-            if key not in known | {"method"}:
-                raise _unknown(f"option of method {method}", key, known)
+            if key != "method" and key not in keys:
+                raise _unknown(f"option of method {method}", key, keys)
         model = OPTIONS[method]
         options = model.model_validate(_only(table, model))
-        if table.get("data") and (names := model.fields_for(Use.TRAIN)):
-            raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
+        data = table.get("data", ())
+        own_sources = model.fields_for(Use.TRAIN)
+        if data and own_sources:
+            instead = ", ".join(own_sources)
+            raise InputError(f"data: method {method} reads {instead}; give these instead")
         training = TrainingOptions.model_validate(_only(table, TrainingOptions))
-        return {
-            "method": method,
-            "data": table.get("data", ()),
-            "options": options,
-            "training": training,
-        }
+        return {"method": method, "data": data, "options": options, "training": training}
 
     @property
     def named_sources(self) -> tuple[str, ...]:
-        """The sources that the stage itself names to train on; empty if it trains on the recipe's data."""
+        """The sources that the stage itself names; empty if it trains on the recipe's data."""
         return self.options.named(Use.TRAIN) or self.data
 
     @model_serializer
     def _to_table(self) -> dict[str, Any]:
         """Joins the fields of a stage to the flat table."""
-        data = {"data": self.data} if self.data else {}
-        options = {
-            **self.options.model_dump(exclude_none=True),
-            **self.training.model_dump(exclude_none=True),
-        }
-        return {"method": self.method, **data, **options}
+        table: dict[str, Any] = {"method": self.method}
+        if self.data:
+            table["data"] = self.data
+        table |= self.options.model_dump(exclude_none=True)
+        table |= self.training.model_dump(exclude_none=True)
+        return table
 
 
 class Recipe(BaseModel):
@@ -130,35 +138,39 @@ class Recipe(BaseModel):
     """How long a run took, and on what machine."""
 
     data: tuple[str, ...] = ()
-    """The sources that stages train on: files, patterns, named datasets, hub:owner/name, or - for standard input."""
+    """The sources that stages train on: files, patterns, named datasets, hub:owner/name, or - for
+    standard input."""
 
     columns: dict[str, str] = {}
     """The columns of the data, where they have unusual names, such as sentence=body."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
-    """The pretrained model to start from: a name on the Hugging Face hub, a local folder, or bert-tiny. Unset:
-    bert-tiny, the bundled model."""
+    """The pretrained model to start from: a name on the Hugging Face hub, a local folder, or
+    bert-tiny. Unset: bert-tiny, the bundled model."""
 
     dev: str = "stsb-open:dev"
-    """Which step is kept: the one that scores highest on these scored pairs (a named dataset or a file), in this
-    retrieval, such as retrieval:faq.tsv, or in this classification, such as classification:reviews.csv,text,stars (a
-    file and its columns). With none, the last step is kept, or with most_forgotten the last that loses no more than
-    that."""
+    """Which step is kept: the one that scores highest on these scored pairs (a named dataset or a
+    file), in this retrieval, such as retrieval:faq.tsv, or in this classification, such as
+    classification:reviews.csv,text,stars (a file and its columns). With none, the last step is
+    kept, or with most_forgotten the last that loses no more than that."""
 
     tasks: tuple[str, ...] = ()
-    """The tasks on which the start and the result are evaluated: names, files of scored pairs, retrieval:DATA or
-    classification:DATA. A file's columns may stand behind its name, as in pairs.csv,first,second,grade. Unset: those of
-    the recipe's published score, or else the seven STS tasks; if their data can't be read, the bundled test pairs."""
+    """The tasks on which the start and the result are evaluated: names, files of scored pairs,
+    retrieval:DATA or classification:DATA. A file's columns may stand behind its name, as in
+    pairs.csv,first,second,grade. Unset: those of the recipe's published score, or else the seven
+    STS tasks; if their data can't be read, the bundled test pairs."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""
 
     time_limit: Annotated[float | str, AfterValidator(_minutes)] | None = None
-    """The longest that the run may take: 90s, 30m, 2h, or a number of minutes. It ends the training in time for scoring
-    the result, and the best step so far is kept. Stages with steps share the time. Unset: there is no limit."""
+    """The longest that the run may take: 90s, 30m, 2h, or a number of minutes. It ends the training
+    in time for scoring the result, and the best step so far is kept. Stages with steps share the
+    time. Unset: there is no limit."""
 
     keep_checkpoints: bool = False
-    """Keep the checkpoints in the folder of the finished run. Else they are deleted: only --resume needs them."""
+    """Keep the checkpoints in the folder of the finished run. Else they are deleted: only --resume
+    needs them."""
 
     encoder: EncoderOptions = EncoderOptions()
     """How sentence vectors are made from the model."""
@@ -168,7 +180,8 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _some_stage(self) -> Recipe:
-        # A min_length of the field would count valid stages only, and so add a second error to one invalid stage.
+        # A min_length of the field would count valid stages only, and so add a second error to one
+        # invalid stage.
         if not self.stages:
             raise ValueError("stages: a recipe has at least one stage")
         return self
@@ -180,9 +193,10 @@ class Recipe(BaseModel):
 
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
-        options = stage.options
         return Inputs(
-            stage.named_sources or self.data, options.named(Use.SCORE), options.named(Use.LOAD)
+            data=stage.named_sources or self.data,
+            dev=stage.options.named(Use.SCORE),
+            models=stage.options.named(Use.LOAD),
         )
 
     @classmethod
@@ -191,12 +205,12 @@ class Recipe(BaseModel):
         try:
             recipe = cls.model_validate(table)
         except ValidationError as error:
-            raise invalid(
-                name, error, unnamed="stages"
-            ) from error  # options are known by their names
+            # Errors name the options of a stage, and not the number of the stage.
+            raise invalid(name, error, unnamed="stages") from error
         if not is_unicode(json.dumps(recipe.table(), ensure_ascii=False)):
             raise InputError(
-                f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8"
+                f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in "
+                "UTF-8"
             )
         return recipe
 
@@ -207,31 +221,24 @@ class Recipe(BaseModel):
     def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """This recipe with other values of some options; `name` is for error messages.
 
-        An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. An option
-        takes the place of its rival (`RIVALS`). Options of `as_released` that are not given stay as they are.
+        An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with
+        steps. An option takes the place of its rival (`RIVALS`). Options of `as_released` that are
+        not given stay as they are.
         """
         table = self.table()
-        parts = [(RUN_OPTIONS, table), (EncoderOptions.model_fields, table["encoder"])]
+        parts = [_Part(table, {*RUN_OPTIONS})]
+        parts.append(_Part(table["encoder"], {*EncoderOptions.model_fields}))
         for stage in table["stages"]:
-            keys = _stage_keys(stage["method"])
-            # Masked language modelling stands beside steps.
-            parts.append(
-                (keys if OPTIONS[stage["method"]].takes_steps else keys - {"mlm_weight"}, stage)
-            )
+            parts.append(_Part(stage, _settable(stage["method"])))
         for key, value in options.items():
-            having = [part for keys, part in parts if key in keys]
-            if not having:
-                raise _unknown("option", key, {known for keys, _ in parts for known in keys})
-            for part in having:
-                part[key] = (
-                    {**part[key], **value}
-                    if key == "as_released" and isinstance(value, Mapping)
-                    else value
-                )
+            owners = [part for part in parts if key in part.keys]
+            if not owners:
+                raise _unknown("option", key, set().union(*(part.keys for part in parts)))
             rival = RIVALS.get(key)
-            if rival and rival not in options:
-                for part in having:
-                    part.pop(rival, None)
+            for part in owners:
+                part.set(key, value)
+                if rival is not None and rival not in options:
+                    part.table.pop(rival, None)
         return Recipe.from_table(table, name)
 
     def with_precision(self, precision: str) -> Recipe:
@@ -245,20 +252,55 @@ class Recipe(BaseModel):
     def with_sources(self, change: Callable[[str], Iterable[str]]) -> Recipe:
         """This recipe with what `change` makes of each source of its data and of its stages."""
         table = self.table()
-        fields = [OPTIONS[stage.method].fields_for(Use.TRAIN, Use.SCORE) for stage in self.stages]
-        for part, names in zip((table, *table["stages"]), ([], *fields), strict=True):
-            for key in part.keys() & {"data", *names}:
-                part[key] = tuple(other for source in part[key] for other in change(source))
+        _change_sources(table, ["data"], change)
+        for stage in table["stages"]:
+            own_sources = OPTIONS[stage["method"]].fields_for(Use.TRAIN, Use.SCORE)
+            _change_sources(stage, ["data", *own_sources], change)
         return Recipe.from_table(table)
+
+
+class _Part(NamedTuple):
+    """A part of a recipe's table, and the options that can be set in it."""
+
+    table: dict[str, Any]
+    keys: set[str]
+
+    def set(self, key: str, value: Any) -> None:
+        """Sets an option. Of `as_released`, options that are not given stay as they are."""
+        if key == "as_released" and isinstance(value, Mapping):
+            self.table[key] = {**self.table[key], **value}
+        else:
+            self.table[key] = value
+
+
+def _change_sources(
+    table: dict[str, Any], keys: Iterable[str], change: Callable[[str], Iterable[str]]
+) -> None:
+    """Changes the sources that a table has under these keys."""
+    for key in keys:
+        if key in table:
+            changed: list[str] = []
+            for source in table[key]:
+                changed.extend(change(source))
+            table[key] = tuple(changed)
+
+
+def _settable(method: str) -> set[str]:
+    """The options that can be set in a stage. Masked language modelling stands beside steps."""
+    if OPTIONS[method].takes_steps:
+        return _stage_keys(method)
+    return _stage_keys(method) - {"mlm_weight"}
 
 
 def _stage_keys(method: str) -> set[str]:
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
 
 
-def _unknown(kind: str, key: str, known: Iterable[str]) -> InputError:
+def _unknown(kind: str, key: str, keys: Iterable[str]) -> InputError:
     """The error for an option that does not exist, or that stands in the table `as_released`."""
-    return unknown(kind, key, [f"as_released.{key}"] if key in AsReleased.model_fields else known)
+    if key in AsReleased.model_fields:
+        keys = [f"as_released.{key}"]
+    return unknown(kind, key, keys)
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

@@ -8,15 +8,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 
-# The options of a stage whose method takes no steps.
 WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
+"""The options of a stage whose method takes no steps."""
 
 
 def _warmup(value: float | str) -> float | str:
-    right = (
-        re.fullmatch(r"\d+ (steps?|epochs?)", value) if isinstance(value, str) else 0 <= value <= 1
-    )
-    if not right:
+    if isinstance(value, str):
+        is_right = re.fullmatch(r"\d+ (steps?|epochs?)", value) is not None
+    else:
+        is_right = 0 <= value <= 1
+    if not is_right:
         raise ValueError(
             "give a share of the steps from 0 to 1, or a number as '100 steps' or '10 epochs'"
         )
@@ -24,37 +25,42 @@ def _warmup(value: float | str) -> float | str:
 
 
 class AsReleased(BaseModel):
-    """What single papers and their released scripts need: a stage's table `as_released`, which has no flags."""
+    """What single papers and their released scripts need.
+
+    It is a stage's table `as_released`, which has no flags.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
     )
 
     early_stopping: Literal["best", "previous"] = "best"
-    """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
-    that score lower than the evaluation before them. The first one after the start is never counted (the self-guided
-    paper's code)."""
+    """The evaluations that patience counts: best counts those in a row without a new best score;
+    previous counts all that score lower than the evaluation before them. The first one after the
+    start is never counted (the self-guided paper's code)."""
 
     whole_epochs: bool = False
-    """Treat epochs as the loop of sentence-transformers does, which ConSERT's code has: rows that don't fill a last
-    batch make a smaller one, eval_every counts within an epoch, an epoch's end is evaluated too, and the start is not
-    among the steps to choose from. Else those rows are left out, eval_every counts all steps, and the start counts."""
+    """Treat epochs as the loop of sentence-transformers does, which ConSERT's code has: rows that
+    don't fill a last batch make a smaller one, eval_every counts within an epoch, an epoch's end is
+    evaluated too, and the start is not among the steps to choose from. Else those rows are left
+    out, eval_every counts all steps, and the start counts."""
 
     upsample: bool = False
-    """Repeat the sample until it is as large as the data was (ConSERT's code, --do_upsampling, for its Figure 6). A
-    batch then has copies of a row, as negatives of each other."""
+    """Repeat the sample until it is as large as the data was (ConSERT's code, --do_upsampling, for
+    its Figure 6). A batch then has copies of a row, as negatives of each other."""
 
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """The optimiser. CLSR follows SimCLR, which has sgd with momentum."""
 
     dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
-    """The layers that are averaged where the dev pairs choose the step, such as -1. Unset: the layers of the
-    encoder. ConSERT's code has the last layer, on which it trains."""
+    """The layers that are averaged where the dev pairs choose the step, such as -1. Unset: the
+    layers of the encoder. ConSERT's code has the last layer, on which it trains."""
 
     bias_correction: bool = True
-    """Correct the bias of AdamW's averages, which start at 0 (Kingma and Ba 2015, section 3). Without it the first
-    steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
-    none, nor have the released runs of ConSERT and BERT-flow."""
+    """Correct the bias of AdamW's averages, which start at 0 (Kingma and Ba 2015, section 3).
+    Without it the first steps are about three times as long, and steps stay longer for about a
+    thousand steps. BERT's own optimiser has none, nor have the released runs of ConSERT and
+    BERT-flow."""
 
 
 class TrainingOptions(BaseModel):
@@ -65,11 +71,12 @@ class TrainingOptions(BaseModel):
     )
 
     batch_size: Annotated[Count, Field(ge=2)] = 64
-    """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
+    """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE,
+    BERT-base."""
 
     chunk_size: Count | None = None
-    """Rows that are encoded at a time. It bounds the memory of a large batch and takes up to half more time. Unset:
-    the whole batch, or on a CPU as many rows as the free memory takes."""
+    """Rows that are encoded at a time. It bounds the memory of a large batch and takes up to half
+    more time. Unset: the whole batch, or on a CPU as many rows as the free memory takes."""
 
     epochs: Annotated[Positive, Field(le=LARGEST)] | None = None
     """Passes over the data. Unset: 1, or as many as steps takes."""
@@ -78,69 +85,78 @@ class TrainingOptions(BaseModel):
     """Updates of the weights, in place of epochs."""
 
     max_length: Annotated[Count, Field(ge=3)] = 64
-    """Tokens to which sentences are cut in training, special tokens included. 64: ConSERT, section 4.1."""
+    """Tokens to which sentences are cut in training, special tokens included. 64: ConSERT, section
+    4.1."""
 
     learning_rate: Positive = 3e-5
-    """The highest learning rate of the schedule. 3e-5: SimCSE, BERT-base; small models need more."""
+    """The highest learning rate of the schedule. 3e-5: SimCSE, BERT-base; small models need
+    more."""
 
     rate_width: Count | None = None
-    """The width, in features of a hidden state, that learning_rate is meant for. A model of another width is trained
-    with learning_rate x rate_width / width (Yang et al. 2022, Tensor Programs V, table 3). A learning rate that is
-    given is meant for the model as it is. Unset: learning_rate suits any width."""
+    """The width, in features of a hidden state, that learning_rate is meant for. A model of another
+    width is trained with learning_rate x rate_width / width (Yang et al. 2022, Tensor Programs V,
+    table 3). A learning rate that is given is meant for the model as it is. Unset: learning_rate
+    suits any width."""
 
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     """How the learning rate falls after the warm-up."""
 
     warmup: Annotated[float | str, AfterValidator(_warmup)] = 0.1
-    """How long the learning rate rises from 0: a share of the steps, or a number as "100 steps" or "10 epochs". 0.1:
-    ConSERT, section 4.1."""
+    """How long the learning rate rises from 0: a share of the steps, or a number as "100 steps" or
+    "10 epochs". 0.1: ConSERT, section 4.1."""
 
     weight_decay: NotNegative = 0.01
     """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
 
     betas: tuple[Rate, Rate] = (0.9, 0.999)
-    """Decay rates of AdamW's averages of the gradient and of its square. The first is also the momentum of sgd. The
-    values are those of Adam's paper."""
+    """Decay rates of AdamW's averages of the gradient and of its square. The first is also the
+    momentum of sgd. The values are those of Adam's paper."""
 
     epsilon: Positive = 1e-6
     """Added to AdamW's denominator. 1e-6: BERT, ConSERT's code."""
 
     max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
-    """Longer gradients are scaled down to this norm; with inf, none is. 1.0: BERT, ConSERT's code."""
+    """Longer gradients are scaled down to this norm; with inf, none is. 1.0: BERT, ConSERT's
+    code."""
 
     model_dropout: Rate | None = None
-    """Rate of the model's own dropout layers in training. Unset: the rate in the model's configuration."""
+    """Rate of the model's own dropout layers in training. Unset: the rate in the model's
+    configuration."""
 
     attention_dropout: Rate | None = None
-    """Rate of the dropout of attention weights in training. With 0, a GPU in bfloat16 is faster: it can use flash
-    attention. Models that run padded (DeBERTa) keep their own rate. Unset: as model_dropout."""
+    """Rate of the dropout of attention weights in training. With 0, a GPU in bfloat16 is faster: it
+    can use flash attention. Models that run padded (DeBERTa) keep their own rate. Unset: as
+    model_dropout."""
 
     frozen_blocks: Annotated[int, Field(ge=0, le=LARGEST)] = 0
-    """Do not train the embeddings and this many of the lowest transformer blocks. A step takes less time then."""
+    """Do not train the embeddings and this many of the lowest transformer blocks. A step takes less
+    time then."""
 
     mlm_weight: NotNegative = 0.0
-    """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of the tokens are masked
-    (BERT, section 3.1). The small-BERT paper has the weight 1 (section 5.3)."""
+    """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of
+    the tokens are masked (BERT, section 3.1). The small-BERT paper has the weight 1 (section
+    5.3)."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number type of the forward pass; auto takes bfloat16 if this machine multiplies faster in it, else float32.
-    Weights and optimiser are always float32."""
+    """Number type of the forward pass; auto takes bfloat16 if this machine multiplies faster in it,
+    else float32. Weights and optimiser are always float32."""
 
     eval_every: Count = 50
-    """Steps between two evaluations on the dev pairs. A checkpoint follows, unless checkpoints would take more than a
-    twentieth of the time. 50: the self-guided paper's code."""
+    """Steps between two evaluations on the dev pairs. A checkpoint follows, unless checkpoints
+    would take more than a twentieth of the time. 50: the self-guided paper's code."""
 
     patience: Count | None = None
-    """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
+    """The stage ends after this many evaluations in a row without a new best score. Unset: it runs
+    to its last step."""
 
     most_forgotten: NotNegative | None = None
-    """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A greater loss ends the
-    stage, and its step doesn't count. Without dev pairs the step of the last evaluation before that loss is kept.
-    Unset: general pairs are not looked at."""
+    """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A
+    greater loss ends the stage, and its step doesn't count. Without dev pairs the step of the last
+    evaluation before that loss is kept. Unset: general pairs are not looked at."""
 
     sample: Count | None = None
-    """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
-    Unset: all rows; sif and whitening take at most 100,000."""
+    """Train on this many rows, drawn at random with the seed; for a method with several tasks, on
+    this many of each. Unset: all rows; sif and whitening take at most 100,000."""
 
     min_words: Count | None = None
     """Leave out rows with a text of fewer words. Unset: none is left out."""
@@ -149,8 +165,8 @@ class TrainingOptions(BaseModel):
     """Keep scored pairs with at least this score, as pairs. Unset: the data must hold pairs."""
 
     positive: str | None = None
-    """The label of labelled pairs that mean the same, which are kept as pairs. Unset: entailment, or what isotune knows
-    of a named dataset."""
+    """The label of labelled pairs that mean the same, which are kept as pairs. Unset: entailment,
+    or what isotune knows of a named dataset."""
 
     as_released: AsReleased = AsReleased()
     """What a released script does differently."""
@@ -173,7 +189,10 @@ class TrainingOptions(BaseModel):
         if not isinstance(self.warmup, str):
             return math.ceil(self.warmup * total)
         count, unit = self.warmup.split()
-        return min(total, int(count) * (steps_per_epoch if unit.startswith("epoch") else 1))
+        steps = int(count)
+        if unit.startswith("epoch"):
+            steps *= steps_per_epoch
+        return min(total, steps)
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """The number of steps of the stage."""
