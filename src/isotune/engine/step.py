@@ -22,7 +22,7 @@ from isotune.engine.objectives import Objectives, check_frozen_blocks
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.kernels.threads import drawing
-from isotune.methods.method import ClosedForm, Method
+from isotune.methods.method import ClosedForm
 from isotune.recipes import TrainingOptions
 
 
@@ -172,9 +172,15 @@ class Stepper:
         self._scratch = scratch
 
     def open(self) -> None:
-        """Makes what all updates share: vectors by a frozen backbone, or by teachers."""
+        """Makes what all updates share: vectors by a frozen backbone, or by teachers.
+
+        A nameless file on the disk of the folder `scratch` holds the vectors of the backbone.
+        """
         method = self.objectives.method
-        compute_once(method, self.feeder, self.encoder, self._scratch, self._workers)
+        if method.cached:
+            self.feeder.corpus.cache(self.encoder, self._scratch, self._workers)
+        if method.teachers:
+            self.feeder.corpus.teach(method.teachers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0.
@@ -190,7 +196,7 @@ class Stepper:
             encoding = StepEncoding(
                 self.encoder, self._workers, passes_seed, self.options.chunk_size
             )
-            with autocast(self.encoder, self.options):
+            with self._autocast():
                 views, terms_of, adversary = self.objectives.ask(batch, self.encoder.device)
                 vectors = encoding.encode(views, adversary)
                 terms = terms_of(vectors)
@@ -224,9 +230,14 @@ class Stepper:
         parameters = self.optimizer.parameters
         loss.backward()
         self._workers.count_once(parameters)
-        with autocast(self.encoder, self.options):
+        with self._autocast():
             encoding.backward()
         self._workers.add_gradients(parameters)
+
+    def _autocast(self) -> torch.autocast:
+        """Within it, forward passes have the stage's precision."""
+        enabled = self.options.precision == "bfloat16"
+        return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=enabled)
 
 
 class Fit:
@@ -262,25 +273,6 @@ class Fit:
 def use_lower_rate(options: TrainingOptions) -> str:
     """What the user can do where training fails."""
     return f"training is stopped: use a lower learning_rate than {options.learning_rate:g}"
-
-
-def autocast(encoder: Encoder, options: TrainingOptions) -> torch.autocast:
-    """Within it, forward passes have the precision of the options."""
-    enabled = options.precision == "bfloat16"
-    return torch.autocast(encoder.device.type, torch.bfloat16, enabled=enabled)
-
-
-def compute_once(
-    method: Method, feeder: Feeder, encoder: Encoder, scratch: Path, workers: Workers
-) -> None:
-    """Computes what all steps share: vectors by a frozen backbone, or by teachers.
-
-    A file without a name holds the vectors of the backbone, on the disk of the folder `scratch`.
-    """
-    if method.cached:
-        feeder.corpus.cache(encoder, scratch, workers)
-    if method.teachers:
-        feeder.corpus.teach(method.teachers)
 
 
 def build_optimizer(
