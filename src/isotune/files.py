@@ -234,4 +234,4 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
             content = file.read(LARGEST_TOML + 1)
         if len(content) > LARGEST_TOML:
             raise ValueError(f"more than {LARGEST_TOML:,} bytes, the limit")
-        return tomllib.loads(content.decode())
+        return tomllib.loads(content.decode("utf-8-sig"))

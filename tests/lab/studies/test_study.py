@@ -1,9 +1,12 @@
+import codecs
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study, read_study, study_names
@@ -24,6 +27,13 @@ def table() -> dict[str, Any]:
         "published": [{"arm": "ConSERT", "at": {"batch_size": 16}, "scores": {"stsb": 72.7}}],
         "figures": [{"kind": "curve", "x": "batch_size", "y": "stsb"}],
     }
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(table: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(tomli_w.dumps(table), "utf-8-sig")
+    assert path.read_bytes().startswith(codecs.BOM_UTF8)
+    assert read_study(path) == Study.from_table(table)
 
 
 def test_the_packages_studies_can_be_read() -> None:
@@ -55,6 +65,22 @@ def test_the_packages_studies_can_be_read() -> None:
         (
             {"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]},
             "unknown option of the grid in published 1",
+        ),
+        (
+            {
+                "analyses": ["layers"],
+                "published": [{"arm": "a", "analysis": "layers", "scores": {"spaerman": 1}}],
+            },
+            "unknown column of layers in published 1 'spaerman': did you mean 'spearman'",
+        ),
+        (
+            {
+                "analyses": ["layers"],
+                "published": [
+                    {"arm": "a", "analysis": "layers", "at": {"lyer": 1}, "scores": {"spearman": 1}}
+                ],
+            },
+            "unknown column of layers in published 1 'lyer': did you mean 'layer'",
         ),
         (
             {"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]},
