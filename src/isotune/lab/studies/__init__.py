@@ -1,4 +1,6 @@
-"""Studies: comparisons as TOML files. Arms x grid x seeds are run once each, and become a table, tests and figures.
+"""Studies: comparisons as TOML files.
+
+Arms x grid x seeds are run once each, and become a table, tests and figures.
 
 | step | module |
 |---|---|
@@ -10,8 +12,8 @@
 | figures, results on disk and page | `figures.py`, `page.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
 
-The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of what the papers
-claim are in `claims/`, and other studies in `own/`.
+The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of
+what the papers claim are in `claims/`, and other studies in `own/`.
 """
 
 from importlib import resources

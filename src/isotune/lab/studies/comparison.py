@@ -74,7 +74,8 @@ def compare(
         return np.asarray(np.mean(scores, axis=0))
 
     def compared(first: Line, second: Line) -> Comparison | None:
-        # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
+        # The seeds to subtract. The one value of an untrained model is paired with every seed of
+        # the other line.
         seeds = [
             (a, b)
             for a in first.values[score]
@@ -104,7 +105,10 @@ def compare(
 
 
 def paired_test(differences: Sequence[float]) -> PairedTest:
-    """Tests whether differences [n], n > 1, have mean 0. Equal differences have no variance to test by: p is 1 or 0."""
+    """Tests whether differences [n], n > 1, have mean 0.
+
+    Equal differences have no variance to test by: p is 1 or 0.
+    """
     values = np.asarray(differences, np.float64)
     mean = float(values.mean())
     if np.ptp(values) <= 1e-12 * max(1.0, abs(mean)):

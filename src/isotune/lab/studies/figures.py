@@ -136,7 +136,10 @@ def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None
 
 
 def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
-    """The means and standard deviations [2, lines] of a score, on the table's scale; NaN where it is not measured."""
+    """The means and standard deviations [2, lines] of a score, on the table's scale;
+
+    NaN where it is not measured.
+    """
     summaries = [line.summary(score) or (nan, None) for line in lines]
     return np.array(
         [[wording.scaled(study, score, value or 0.0) for value in summary] for summary in summaries]

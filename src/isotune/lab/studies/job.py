@@ -98,7 +98,10 @@ class Job:
 
 
 def make(job: Job) -> None:
-    """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done."""
+    """Makes a run, or resumes one that was stopped, and then removes its weights.
+
+    Does nothing if the run is done.
+    """
     folder = job.folder
     make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
@@ -210,7 +213,10 @@ class RayRuns(Tasks[Job, str]):
     """Makes runs at the same time on a Ray cluster, whose machines share the runs' folder."""
 
     def __init__(self, threads: int) -> None:
-        """Connects to the cluster. It makes a run on each GPU; without GPUs, on each `threads` processors."""
+        """Connects to the cluster.
+
+        It makes a run on each GPU; without GPUs, on each `threads` processors.
+        """
         cpus, gpus = connect()
         self.threads, self.count = threads, gpus or max(1, cpus // threads)
         super().__init__(

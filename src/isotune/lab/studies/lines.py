@@ -47,7 +47,10 @@ class Line:
         return bool(steps) and not any(steps)
 
     def summary(self, score: str) -> tuple[float, float | None] | None:
-        """A score's mean and standard deviation (by n - 1; None of one seed) over the seeds; None if no run has it."""
+        """A score's mean and standard deviation (by n - 1; None of one seed) over the seeds;
+
+        None if no run has it.
+        """
         values = list(self.values.get(score, {}).values())
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
         return (float(np.mean(values)), deviation) if values else None

@@ -108,7 +108,10 @@ def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tupl
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
-    """Reads the files of an analysis. To these are added its picture, and what the paper prints beside the measured."""
+    """Reads the files of an analysis.
+
+    To these are added its picture, and what the paper prints beside the measured.
+    """
     content, picture = (
         read_json(folder / f"{name}.json"),
         b64encode((folder / f"{name}.png").read_bytes()).decode(),

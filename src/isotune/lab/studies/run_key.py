@@ -1,8 +1,8 @@
 """The key of a run: a hash of everything that its result depends on, so that no run is made twice.
 
-isotune counts by its sources, which change when a mistake is mended. A model counts by its content, whatever its name.
-Data and tasks count by name and content; the content of a named dataset is what the catalogue says. Translation models
-count by their names.
+isotune counts by its sources, which change when a mistake is mended. A model counts by its content,
+whatever its name. Data and tasks count by name and content; the content of a named dataset is what
+the catalogue says. Translation models count by their names.
 """
 
 import glob
