@@ -138,6 +138,36 @@ def test_a_kill_at_the_end_costs_no_training(
     assert (log.stat().st_ino, log.read_text()[: len(begun[1])]) == begun
 
 
+@pytest.mark.parametrize("damaged", ["last.safetensors", "best-*.safetensors"])
+def test_a_stopped_run_whose_checkpoint_is_damaged_is_made_again(
+    damaged: str,
+    study: Run,
+    made: list[str],
+    table: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    one: dict[str, Any] = {"arms": table["arms"][1:2], "grid": {}, "seeds": (0,)}
+    replace = Path.replace
+
+    def killed(part: Path, path: Path) -> None:
+        replace(part, path)
+        if path.name == "last.safetensors":
+            raise SystemExit
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(SystemExit):
+        study(**one)
+    monkeypatch.setattr(Path, "replace", replace)
+    (checkpoint,) = tmp_path.glob(f"out/runs/*/{damaged}")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    outcome = study(**one, quiet=False)
+    said = capsys.readouterr().err
+    assert f"{checkpoint.parent.name}: a file in it is damaged; the run is made again\n" in said
+    assert outcome.failed == 0
+
+
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     study: Run, made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
 ) -> None:

@@ -118,7 +118,7 @@ def test_pairs_bound_the_cosines() -> None:
 
 def test_a_study_of_data_alone_has_sizes() -> None:
     check(["train", "texts"], arms=[], tasks=[], statistics=["stsb-open"])
-    with pytest.raises(InputError, match="unknown score 'texst': did you mean 'texts' or 'test'"):
+    with pytest.raises(InputError, match="unknown score 'texst': did you mean 'test' or 'texts'"):
         check(["texst"], arms=[], tasks=[], statistics=["stsb-open"])
 
 
