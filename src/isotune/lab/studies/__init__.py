@@ -7,6 +7,7 @@ Arms x grid x seeds are run once each, and become a table, tests and figures.
 | what a study file may say | `study.py` |
 | the runs of a study, what they need, and the key of each | `plan.py`, `run_key.py` |
 | one run, here or on Ray | `job.py` |
+| the scores of a run, and the check of their names | `scores.py` |
 | the lines of its table | `lines.py`, `wording.py` |
 | which differences are real | `comparison.py` |
 | figures, results on disk and page | `figures.py`, `page.py` |
@@ -41,10 +42,8 @@ def read_study(name: str | Path) -> Study:
 
 def _packaged() -> dict[str, Traversable]:
     room = resources.files(__name__)
-    papers = (folder for folder in (room / "papers").iterdir() if folder.is_dir())
-    folders = [*papers, room / "claims", room / "own"]
-    return {
-        name: file
-        for folder in folders
-        for name, file in toml_files(folder, f"{folder.name}/").items()
-    }
+    papers = [folder for folder in (room / "papers").iterdir() if folder.is_dir()]
+    files: dict[str, Traversable] = {}
+    for folder in (*papers, room / "claims", room / "own"):
+        files.update(toml_files(folder, f"{folder.name}/"))
+    return files
