@@ -222,8 +222,8 @@ def page_of(study: Study, comparison: Comparison, folder: Path) -> str:
     [
         (
             Comparison("A", "B", 0.02, 5, TEST, 0.012, (0.005, 0.035)),
-            "A is 2.00 points ahead of B at 5 seeds (95 % interval 1.00 to 3.00, p = 0.012 corrected); over test "
-            "pairs, 95 % interval 0.50 to 3.50.",
+            "A is 2.00 points ahead of B at 5 seeds (95 % interval 1.00 to 3.00, p = 0.012 "
+            "corrected); over test pairs, 95 % interval 0.50 to 3.50.",
         ),
         (
             Comparison("B", "A", -0.02, 5, PairedTest(-0.03, -0.01, 1e-5), 1e-5),
@@ -231,7 +231,8 @@ def page_of(study: Study, comparison: Comparison, folder: Path) -> str:
         ),
         (
             Comparison("A", "B", 0.02, 0, None, None, (-0.01, 0.04)),
-            "No clear difference: A is 2.00 points ahead of B; over test pairs, 95 % interval -1.00 to 4.00.",
+            "No clear difference: A is 2.00 points ahead of B; over test pairs, 95 % interval "
+            "-1.00 to 4.00.",
         ),
         (
             Comparison("A", "B", 0.0, 1, None, None, (0.0, 0.0)),

@@ -171,7 +171,7 @@ def test_a_stopped_run_whose_checkpoint_is_damaged_is_made_again(
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     study: Run, made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
-    """What an arm starts from, and what an analysis looks at, are the encoders of earlier runs, which are kept."""
+    """The encoders that an arm starts from, or that an analysis looks at, are kept."""
     score, runs = str(pairs), tmp_path / "out" / "runs"
     arms = table["arms"][:2]
     study(arms=arms, grid={}, seeds=(0,))

@@ -99,8 +99,12 @@ def test_an_invalid_study_is_refused_in_one_line(
 
 
 def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:
-    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules; "
-    code += (
-        "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"
+    lines = (
+        "import sys",
+        "import isotune.lab.studies",
+        "isotune.lab.studies.read_study('own/methods')",
+        "assert 'torch' not in sys.modules",
+        "import isotune.lab.studies.plan",
+        "assert not {'transformers', 'scipy'} & sys.modules.keys()",
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
