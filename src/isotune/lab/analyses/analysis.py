@@ -67,9 +67,7 @@ class Analysis:
         picture = folder / f"{self.name}.png"
         content = {
             "analysis": self.name,
-            "versions": {
-                package: version(package) for package in ("isotune", "torch", "transformers")
-            },
+            "versions": versions(),
             "title": self.title,
             "tasks": self.tasks,
             "options": self.options,
@@ -91,6 +89,21 @@ def spearman(gold: NDArray[np.float64], cosines: NDArray[np.float64]) -> float:
     if spearman_and_pearson is None:
         return nan
     return spearman_and_pearson[0]
+
+
+def column(rows: Table, key: str) -> list[Any]:
+    """The values of a column, in the order of the rows."""
+    return [row[key] for row in rows]
+
+
+def of_task(scores: Mapping[str, Sequence[float]], place: int) -> dict[str, float]:
+    """The score at a place of each task's scores."""
+    return {task: values[place] for task, values in scores.items()}
+
+
+def versions() -> dict[str, str]:
+    """The versions that numbers depend on."""
+    return {package: version(package) for package in ("isotune", "torch", "transformers")}
 
 
 def grouped(table: Table, key: str) -> dict[Any, Table]:

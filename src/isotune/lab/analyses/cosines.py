@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman
+from isotune.lab.analyses.analysis import Table, column, grouped, per_encoder, spearman
 from isotune.report import cosines_against_gold
 
 
@@ -53,6 +53,4 @@ def draw(table: Table) -> Figure:
 
 def _columns(rows: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The gold scores [N] and the cosines [N] of rows."""
-    gold = np.array([row["gold"] for row in rows])
-    cosines = np.array([row["cosine"] for row in rows])
-    return gold, cosines
+    return np.array(column(rows, "gold")), np.array(column(rows, "cosine"))

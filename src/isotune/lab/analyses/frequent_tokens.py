@@ -17,6 +17,7 @@ from itertools import chain
 from operator import itemgetter
 from statistics import fmean
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -27,8 +28,10 @@ from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import (
     Pool,
     Table,
+    column,
     grouped,
     language_models,
+    of_task,
     per_encoder,
     pooled_spearman,
 )
@@ -49,14 +52,14 @@ def compute(
     for name, encoder in language_models(encoders).items():
         ids = {pairs.source: encoder.tokenize(pairs.sentence1 + pairs.sentence2) for pairs in tasks}
         frequent = _most_frequent(ids, most)
-        tokens = [token for token, _ in frequent]
+        tokens = list(frequent)
         pool = _mean_without_each(encoder, tokens)
         scores = {pairs.source: pooled_spearman(encoder, pairs, pool) for pairs in tasks}
         texts = ["", *encoder.tokenizer.convert_ids_to_tokens(tokens)]
-        counts = [0, *(count for _, count in frequent)]
+        counts = [0, *frequent.values()]
         rarest = _rarest_ranks(ids, tokens, most)
         for removed, (text, count) in enumerate(zip(texts, counts, strict=True)):
-            by_task = {task: values[removed] for task, values in scores.items()}
+            by_task = of_task(scores, removed)
             table.append(
                 {
                     "encoder": name,
@@ -71,15 +74,15 @@ def compute(
     return table
 
 
-def _most_frequent(ids: Mapping[str, list[list[int]]], most: int) -> list[tuple[int, int]]:
-    """The most frequent tokens of the task that is counted, or of all; each with its count."""
+def _most_frequent(ids: Mapping[str, list[list[int]]], most: int) -> dict[int, int]:
+    """The counts of the most frequent tokens, in the task that is counted or in all."""
     sentences = list(chain(*ids.values()))
     for task in COUNTED_ON:
         if task in ids:
             sentences = ids[task]
             break
     counts = Counter(chain.from_iterable(sentences))
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most])
 
 
 def _rarest_ranks(
@@ -113,9 +116,8 @@ def draw(table: Table) -> Figure:
     for place, (name, rows) in enumerate(grouped(table, "encoder").items()):
         style = look(place)
         best = max(rows, key=itemgetter("spearman"))
-        removed = [row["removed"] for row in rows]
-        scores = [100 * row["spearman"] for row in rows]
-        ax.plot(removed, scores, label=name, **style | {"marker": ""})
+        scores = 100 * np.array(column(rows, "spearman"))
+        ax.plot(column(rows, "removed"), scores, label=name, **style | {"marker": ""})
         ax.plot([best["removed"]], [100 * best["spearman"]], markersize=9, **style | RING)
     whole_numbers(ax)
     return legend_below(figure)
@@ -124,17 +126,18 @@ def draw(table: Table) -> Figure:
 def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:
     """The means over all tokens, then without the first of `tokens`, without the first two, ..."""
     pooling = replace(encoder.pooling, mode="mean").numbered(encoder.backbone.layers)
-    heads = encoder.heads if encoder.pooling.mode == "mean" else None
+    # The heads are trained for the encoder's own pooling.
+    has_heads = encoder.pooling.mode == "mean" and len(encoder.heads) > 0
     weights = encoder.token_weights
     if weights is None:
         weights = torch.ones(encoder.backbone.model.config.vocab_size, device=encoder.device)
 
     def mean(states: Mapping[int, Tensor], packed: Packed, left: Tensor) -> Tensor:  # [N, d]
         means = pooling(states, packed, left)
-        if not heads:
+        if not has_heads:
             return means
         # A sentence without a token stays the zero vector.
-        return heads(means) * means.any(1, keepdim=True)
+        return encoder.heads(means) * means.any(1, keepdim=True)
 
     def pool(states: Mapping[int, Tensor], packed: Packed) -> Tensor:
         left = weights.clone()

@@ -13,6 +13,7 @@ from itertools import product
 from operator import itemgetter
 from statistics import fmean
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -23,8 +24,10 @@ from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import (
     Row,
     Table,
+    column,
     grouped,
     language_models,
+    of_task,
     per_encoder,
     pooled_spearman,
     spearman,
@@ -56,7 +59,7 @@ def compute(
             scores[pairs.source] = [*by_way, complete]
         ways = [*product((*MODES, RANDOM), layers), (COMPLETE, None)]
         for number, (mode, layer) in enumerate(ways):
-            by_task = {task: values[number] for task, values in scores.items()}
+            by_task = of_task(scores, number)
             table.append(
                 {
                     "encoder": name,
@@ -108,12 +111,11 @@ def draw(table: Table) -> Figure:
     encoders = grouped(table, "encoder")
     figure, axes = panels(list(encoders), "layer", "Spearman x 100")
     for ax, (*rows, complete) in zip(axes, encoders.values(), strict=True):
-        last = max(row["layer"] for row in rows)
+        last = max(column(rows, "layer"))
         level = 100 * complete["spearman"]
         ax.plot([0, last], [level, level], "--", color=INK, linewidth=1, label=COMPLETE)
         for place, (mode, line) in enumerate(grouped(rows, "pooling").items()):
-            layers = [row["layer"] for row in line]
-            scores = [100 * row["spearman"] for row in line]
-            ax.plot(layers, scores, label=mode, **look(place) | {"linestyle": "-"})
+            scores = 100 * np.array(column(line, "spearman"))
+            ax.plot(column(line, "layer"), scores, label=mode, **look(place) | {"linestyle": "-"})
         whole_numbers(ax)
     return legend_below(figure)

@@ -9,6 +9,7 @@ preserves neighbours but not distances, so the findings are about cosines.
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ from sklearn.preprocessing import normalize
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, sentence_vectors
-from isotune.lab.analyses.analysis import Table, grouped, per_encoder
+from isotune.lab.analyses.analysis import Table, column, grouped, per_encoder
 from isotune.report import BLUE, VERMILION, legend_below, panels, styled
 
 MOST = "most similar"
@@ -78,7 +79,7 @@ def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of each kind of pair."""
     texts = []
     for kind, members in grouped(rows, "kind").items():
-        mean = fmean(row["cosine"] for row in members)
+        mean = fmean(column(members, "cosine"))
         texts.append(f"{mean:.2f} of the {len(rows) // 4} {kind}")
     return f"{name}: mean cosine {', '.join(texts)} pairs."
 
@@ -102,15 +103,13 @@ def draw(table: Table) -> Figure:
 def _draw_pairs(ax: Axes, kind: str, rows: Table) -> None:
     """Draws the pairs of a kind, with an entry for the legend."""
     colour, dash = LOOKS[kind]
-    scores = sorted({row["gold"] for row in rows})
+    scores = sorted(set(column(rows, "gold")))
     span = f"{scores[0]:g}"
     if len(scores) > 1:
         span = f"{span} to {scores[-1]:g}"
     ax.plot([], [], dash, color=colour, label=f"{kind} (gold {span})")
     for pair in grouped(rows, "pair").values():
-        x = [row["x"] for row in pair]
-        y = [row["y"] for row in pair]
-        ax.plot(x, y, dash, color=colour, linewidth=0.8)
-    style = {"color": colour, "fontsize": 7, "ha": "center", "va": "center"}
+        ax.plot(column(pair, "x"), column(pair, "y"), dash, color=colour, linewidth=0.8)
+    style: dict[str, Any] = {"color": colour, "fontsize": 7, "ha": "center", "va": "center"}
     for row in rows:
         ax.text(row["x"], row["y"], row["pair"], **style)

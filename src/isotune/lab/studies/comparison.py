@@ -87,12 +87,19 @@ def compare(
         comparison = _compared(study.judged, first, second, samples)
         if comparison:
             comparisons.append(comparison)
+    return _corrected(comparisons)
+
+
+def _corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The comparisons, with the corrected p of those that are tested over seeds."""
     tests = [comparison.test for comparison in comparisons if comparison.test]
-    corrected = iter(holm([test.p for test in tests]))
-    for place, comparison in enumerate(comparisons):
+    p_values = iter(holm([test.p for test in tests]))
+    corrected = []
+    for comparison in comparisons:
         if comparison.test:
-            comparisons[place] = replace(comparison, p=next(corrected))
-    return tuple(comparisons)
+            comparison = replace(comparison, p=next(p_values))
+        corrected.append(comparison)
+    return tuple(corrected)
 
 
 def _judged_tasks(study: Study, tasks: Sequence[DevTask]) -> list[DevTask]:
@@ -126,13 +133,17 @@ def _compared(
     seeds = _paired_seeds(first.values[score], second.values[score])
     if not seeds:
         return None
-    differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
+    differences = []
+    over_pairs = []
+    for a, b in seeds:
+        differences.append(first.values[score][a] - second.values[score][b])
+        if samples:
+            over_pairs.append(samples(first, a) - samples(second, b))
     test = None
     if len(differences) > 1:
         test = paired_test(differences)
     pairs = None
-    if samples:
-        over_pairs = [samples(first, a) - samples(second, b) for a, b in seeds]
+    if over_pairs:
         pairs = interval(np.mean(over_pairs, axis=0))
     return Comparison(
         first=first.title,
@@ -152,8 +163,11 @@ def _paired_seeds(
     The one value of an untrained model, whose seed is None, is paired with every seed of the other
     line.
     """
-    pairs = product(first, second)
-    return [(a, b) for a, b in pairs if a == b or a is None or b is None]
+    pairs = []
+    for a, b in product(first, second):
+        if a == b or None in (a, b):
+            pairs.append((a, b))
+    return pairs
 
 
 def paired_test(differences: Sequence[float]) -> PairedTest:
@@ -188,20 +202,23 @@ def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line,
     These are two arms at the same place in the grid, or two places of a single arm.
     """
     measured = [line for line in lines if study.judged in line.values and not line.kept_start]
-    arms = list(dict.fromkeys(line.arm for line in measured))
-    rivals = {arm.name: arm.against for arm in study.arms if arm.against}
+    is_single_arm = len({line.arm for line in measured}) == 1
     for earlier, later in combinations(measured, 2):
-        if rivals:
-            is_asked_for = rivals.get(later.arm) == earlier.arm
-        elif len(arms) == 1:
-            is_asked_for = study.compare == "all" or earlier is measured[0]
-        elif study.compare == "all":
-            is_asked_for = earlier.arm != later.arm
+        if is_single_arm and not study.rivals:
+            is_compared = study.compare == "all" or earlier is measured[0]
         else:
-            is_asked_for = earlier.arm == arms[0] != later.arm
-        of_one_arm = len(arms) == 1 and not rivals
-        if is_asked_for and (of_one_arm or _at_same_place(study, earlier, later)):
+            with_first = earlier.arm == measured[0].arm
+            is_compared = _are_rivals(study, earlier.arm, later.arm, with_first=with_first)
+            is_compared = is_compared and _at_same_place(study, earlier, later)
+        if is_compared:
             yield later, earlier
+
+
+def _are_rivals(study: Study, earlier: str, later: str, *, with_first: bool) -> bool:
+    """Whether a study compares two arms. With `with_first`, the earlier one is the first of all."""
+    if study.rivals:
+        return study.rivals.get(later) == earlier
+    return earlier != later and (with_first or study.compare == "all")
 
 
 def _at_same_place(study: Study, first: Line, second: Line) -> bool:

@@ -4,7 +4,7 @@ Published values are drawn beside the measured ones. Scores have the scale of th
 """
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, nan
+from math import nan
 from operator import itemgetter
 from typing import Any, TypeGuard
 
@@ -73,9 +73,9 @@ class _Axis:
 
     def __init__(self, option: str, lines: Sequence[Line]) -> None:
         self.option = option
-        cells = [line.cell for line in lines]
-        self.values = list(dict.fromkeys(cell[option] for cell in cells if option in cell))
-        self.numeric = all(_is_number(value) for value in self.values)
+        having = [line for line in lines if option in line.cell]
+        self.values = list(dict.fromkeys(line.cell[option] for line in having))
+        self.numeric = all(map(_is_number, self.values))
         self._places: dict[Value, float] = {}
         for number, value in enumerate(self.values):
             if self.numeric and _is_number(value):
@@ -85,10 +85,11 @@ class _Axis:
 
     def points(self, lines: Sequence[Line]) -> list[tuple[float, Line]]:
         """The lines from left to right with their places; lines without the option are left out."""
-        having = [line for line in lines if self.option in line.cell]
-        return sorted(
-            ((self._places[line.cell[self.option]], line) for line in having), key=itemgetter(0)
-        )
+        points = []
+        for line in lines:
+            if self.option in line.cell:
+                points.append((self._places[line.cell[self.option]], line))
+        return sorted(points, key=itemgetter(0))
 
     def level(self, line: Line) -> list[tuple[float, Line]]:
         """The two ends of a level line."""
@@ -132,7 +133,7 @@ def _draw_curves(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing
         x = np.array([place for place, _ in points])
         members = [line for _, line in points]
         is_measured = _plot_measured(ax, x, _measured(study, members, figure.y), name, style)
-        published = np.array([_published(line, figure.y) for line in members])
+        published = _published(members, figure.y)
         label = "_" if is_measured else f"{name}, published"
         is_published = _plot_published(ax, x, published, label, style)
         if is_measured and is_published:
@@ -184,7 +185,10 @@ def _plot_published(
 
 
 def _draw_bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | None:
-    drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
+    drawn = []
+    for line in lines:
+        if score in line.values or np.isfinite(_published([line], score)):
+            drawn.append(line)
     if not drawn:
         return None
     names = [line.title for line in drawn]
@@ -197,8 +201,8 @@ def _draw_bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | Non
     starts = _measured(study, drawn, START + score)[0]
     if np.isfinite(starts).any():
         ax.plot(starts, range(len(drawn)), "D", color=VERMILION, label="start")
-    published = [_published(line, score) for line in drawn]
-    if any(map(isfinite, published)):
+    published = _published(drawn, score)
+    if np.isfinite(published).any():
         ax.plot(published, range(len(drawn)), color=INK, markersize=7, label="published", **RING)
     names_down(ax, names)
     return legend_below(drawing)
@@ -221,7 +225,12 @@ def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.flo
     return np.array(columns).T
 
 
-def _published(line: Line, score: str) -> float:
-    if line.published is None:
-        return nan
-    return line.published.scores.get(score, nan)
+def _published(lines: Sequence[Line], score: str) -> NDArray[np.float64]:
+    """The published values [lines] of a score; NaN where the paper prints none."""
+    values = []
+    for line in lines:
+        if line.published:
+            values.append(line.published.scores.get(score, nan))
+        else:
+            values.append(nan)
+    return np.array(values)

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from isotune.evaluation import (
     DevTask,
     Evaluation,
     RunEvaluation,
+    Task,
     TaskResult,
     TransferTask,
     cosine_similarities,
@@ -152,7 +153,9 @@ def make(job: Job) -> None:
         make_folder(folder)
         encoder = _encoder(job)
         evaluation = _evaluate(job, encoder)
-        scores = _training_scores(folder) if job.recipe else {}
+        scores = {}
+        if job.recipe:
+            scores = _training_scores(folder)
         content = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
         result = json.dumps(content, indent=2) + "\n"
         _write_checksums(folder, result)
@@ -174,8 +177,7 @@ def _evaluate(job: Job, encoder: Encoder) -> Evaluation:
     """Evaluates a run's encoder on its tasks and pairs; writes the rows' values into `VALUES`."""
     results: list[TaskResult] = []
     values = {}
-    tasks = load_tasks(job.tasks) if job.tasks else []
-    for task in tasks:
+    for task in read_tasks(job.tasks):
         if isinstance(task, TransferTask) and job.classifier_seed is not None:
             task = task.with_seed(job.classifier_seed)
         result, row_values = task.score(encoder)
@@ -189,6 +191,13 @@ def _evaluate(job: Job, encoder: Encoder) -> Evaluation:
         values[PAIRS] = cosine_similarities(encoder, pairs)
     write_arrays(job.folder / VALUES, values)
     return evaluation
+
+
+def read_tasks(names: Sequence[str]) -> list[Task]:
+    """Reads the tasks of a study, which may have none."""
+    if not names:
+        return []
+    return load_tasks(names)
 
 
 def _write_checksums(folder: Path, result: str) -> None:

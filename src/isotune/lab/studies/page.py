@@ -81,7 +81,7 @@ def write_page(folder: Path) -> Path:
         heading=partial(heading, study),
         is_best=partial(_is_best, study, lines),
         best=score_title(study.best),
-        grouped=any(arm.against for arm in study.arms),
+        grouped=bool(study.rivals),
         is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),

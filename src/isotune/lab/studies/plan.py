@@ -8,7 +8,7 @@ single line of a table whose other arms are run at several batch sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any, TypeVar
@@ -78,13 +78,14 @@ class PlannedRun:
         """
         if self.recipe is None:
             return Inputs((), (), ())
-        stages = [self.recipe.inputs(stage) for stage in self.recipe.stages]
-        chosen_on = _dev_sources(self.recipe)
-        return Inputs(
-            data=_each_once(chain(*(stage.data for stage in stages))),
-            dev=_each_once(chain(*(stage.dev or chosen_on for stage in stages))),
-            models=_each_once(chain(*(stage.models for stage in stages))),
-        )
+        data: list[str] = []
+        dev: list[str] = []
+        models: list[str] = []
+        for stage in map(self.recipe.inputs, self.recipe.stages):
+            data += stage.data
+            dev += stage.dev or _dev_sources(self.recipe)
+            models += stage.models
+        return Inputs(_each_once(data), _each_once(dev), _each_once(models))
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
         for key in arm.grid or ():
             if key not in options:
                 raise unknown(f"option of arm {arm.name}", key, options)
-        shared = {key: value for key, value in study.options.items() if key in options}
+        shared = _only(study.options, options)
         for place in _places(study, arm, options):
             start = None
             if arm.start:
@@ -122,10 +123,12 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
 def _check_options(study: Study, options_by_arm: Mapping[str, set[str]]) -> None:
     """Refuses an option of the study or of its grid that no arm has."""
     allowed = set(chain(*options_by_arm.values()))
-    # Options of a training do nothing in a study that trains nothing.
-    unused = set() if any(arm.trained for arm in study.arms) else _run_options()
+    ignored = set()
+    if not any(arm.trained for arm in study.arms):
+        # Options of a training do nothing in a study that trains nothing.
+        ignored = _run_options()
     for key in (*study.options, *study.grid):
-        if key not in unused and key not in allowed:
+        if key not in allowed | ignored:
             raise unknown("option", key, allowed)
 
 
@@ -147,8 +150,10 @@ def _options_of(arm: Arm) -> set[str]:
 
 def _places(study: Study, arm: Arm, options: set[str]) -> Iterator[_Place]:
     """The places of an arm's runs: every cell of its grid, and there every seed."""
-    grid = study.grid if arm.grid is None else arm.grid
-    axes = {key: values for key, values in grid.items() if key in options}
+    grid = arm.grid
+    if grid is None:
+        grid = study.grid
+    axes = _only(grid, options)
     seeds: Sequence[int | None] = (None,)
     if arm.trained or study.classifier_seeds:
         seeds = study.seeds
@@ -186,7 +191,9 @@ def _planned(
     else:
         recipe = None
         encoder = _encoder_options(arm, options)
-    first_model = start.model if start else model or arm.model or study.model
+    first_model = model or arm.model or study.model
+    if start:
+        first_model = start.model
     baseline = start
     if recipe and not start and any(score.startswith(START) for score in study.scores):
         baseline = PlannedRun(
@@ -240,6 +247,11 @@ def _dev_sources(recipe: Recipe) -> tuple[str, ...]:
     return (source_of(task),)
 
 
+def _only(table: Mapping[str, T], keys: Collection[str]) -> dict[str, T]:
+    """The entries of a table that have one of these keys, in the order of the table."""
+    return {key: value for key, value in table.items() if key in keys}
+
+
 def _each_once(values: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
@@ -277,7 +289,7 @@ def changed_study(
         replaced |= LENGTHS
     arms = []
     for arm in study.arms:
-        others = {key: value for key, value in arm.options.items() if key not in replaced}
+        others = _only(arm.options, arm.options.keys() - replaced)
         arms.append(arm.model_copy(update={"options": others}))
     changes = {
         "arms": tuple(arms),
@@ -300,10 +312,9 @@ def _refuse_varied(study: Study, options: Iterable[str]) -> None:
     grids = {"the study": study.grid}
     for arm in study.arms:
         grids[f"arm {arm.name}"] = arm.grid or {}
-    for key in options:
-        for place, grid in grids.items():
-            if key in grid:
-                raise InputError(f"option {key} can't be given: {place} runs it at several values")
+    for key, (place, grid) in product(options, grids.items()):
+        if key in grid:
+            raise InputError(f"option {key} can't be given: {place} runs it at several values")
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:

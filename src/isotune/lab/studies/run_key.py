@@ -59,7 +59,8 @@ def run_keys(
     A run has no key if its model is not on this machine.
     """
     keys = _Keys(tasks, pairs)
-    by_run, problems = {}, {}
+    by_run = {}
+    problems = {}
     for run in runs:
         try:
             by_run[run] = keys.key(run)

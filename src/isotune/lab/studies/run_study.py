@@ -16,7 +16,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
-from importlib.metadata import version
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -28,13 +27,14 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, counted, telling
-from isotune.evaluation import DevTask, Floats, load_tasks
+from isotune.evaluation import DevTask, Floats
 from isotune.files import make_folder, read_arrays
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse, read_pairs
+from isotune.lab.analyses.analysis import versions
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import VALUES, Job, RayRuns, try_to_make
+from isotune.lab.studies.job import VALUES, Job, RayRuns, read_tasks, try_to_make
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
@@ -130,8 +130,9 @@ def _as_asked(
     departed = departures(study, published, model, options)
     if not departed:
         return study
-    notes = [*departed, study.note] if study.note else departed
-    return study.model_copy(update={"note": " ".join(notes), "cost": ""})
+    if study.note:
+        departed.append(study.note)
+    return study.model_copy(update={"note": " ".join(departed), "cost": ""})
 
 
 def _console(*, quiet: bool) -> Console:
@@ -148,10 +149,7 @@ def _make_folders(folders: Iterable[Path]) -> None:
 
 def _facts(workers: RayRuns | RunsHere) -> dict[str, str | int]:
     """The versions, the machine and the time of a study's results."""
-    facts: dict[str, str | int] = {
-        name: version(name) for name in ("isotune", "torch", "transformers")
-    }
-    facts["python"] = platform.python_version()
+    facts: dict[str, str | int] = {**versions(), "python": platform.python_version()}
     facts["platform"] = platform.platform()
     facts["gpu"] = gpu_name()
     facts["cores"] = os.cpu_count() or 1
@@ -203,7 +201,7 @@ class StudyRuns:
         # The runs in the lines of the table.
         self.planned = plan_runs(study, model or None)
         # Names are checked and small data are read now, so that a wrong name costs no run.
-        self.tasks = load_tasks(study.tasks) if study.tasks else []
+        self.tasks = read_tasks(study.tasks)
         check_scores(study, self.planned, self.tasks)
         for analysis in study.analyses:
             read_pairs(analysis, study.analysed)
@@ -218,9 +216,11 @@ class StudyRuns:
         kept_folders = {folders[run] for run in self._needed_later() if run in folders}
         jobs = {}
         for run, folder in folders.items():
+            start = run.model
+            if run.start:
+                start = str(folders[run.start] / "encoder")
             recipe = None
             if run.recipe:
-                start = str(folders[run.start] / "encoder") if run.start else run.model
                 recipe = {**run.recipe.table(), "model": start, "tasks": QUICK_TASKS}
             jobs[run] = Job(
                 folder=folder,
@@ -249,7 +249,10 @@ class StudyRuns:
         first: dict[Path, PlannedRun] = {}
         for run in sorted(self.jobs, key=attrgetter("turn")):
             first.setdefault(self.jobs[run].folder, run)
-        waiting = {folder: run for folder, run in first.items() if not self.jobs[run].is_done}
+        waiting = {}
+        for folder, run in first.items():
+            if not self.jobs[run].is_done:
+                waiting[folder] = run
         done = len(first) - len(waiting)
         self._say(f"{self.study.title}: {counted(len(first), 'run')}, {done} of them already done")
         for folder, run in waiting.items():
@@ -357,12 +360,12 @@ class StudyRuns:
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
-        folders = {
-            (line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()
-        }
+        files = {}
+        for run, job in self.jobs.items():
+            files[line_title(run.arm, run.cell), run.seed] = job.folder / VALUES
 
         def values(line: Line, seed: int | None) -> Mapping[str, Floats]:
-            return read_arrays(folders[line.title, seed] / VALUES)
+            return read_arrays(files[line.title, seed])
 
         tasks = [task for task in self.tasks if isinstance(task, DevTask)]
         return compare(self.study, table_lines(self.study, made), tasks, values)

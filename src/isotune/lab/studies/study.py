@@ -268,12 +268,16 @@ class Study(_Table):
                 axes[key] = list(dict.fromkeys([*axes.get(key, ()), *values]))
         return axes
 
+    @property
+    def rivals(self) -> dict[str, str]:
+        """The arm that each arm is compared with, of the arms that name one."""
+        return {arm.name: arm.against for arm in self.arms if arm.against}
+
     def group(self, arm: str) -> str:
         """The name that the arms of a ranking share: the arm they are compared `against`, or ""."""
-        rivals = {member.name: member.against for member in self.arms if member.against}
-        if not rivals:
+        if not self.rivals:
             return ""
-        return rivals.get(arm, arm)
+        return self.rivals.get(arm, arm)
 
     @field_validator("arms")
     @classmethod
