@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from isotune.cli import main
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.lab.analyses import ANALYSES, analyse, read_pairs
@@ -73,3 +74,13 @@ def test_an_option_that_the_analysis_lacks_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         analyse(name, {}, [str(pairs)], **{option: 1})
+
+
+def test_the_command_checks_its_tasks_before_it_loads_an_encoder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "figures"
+    words = ["analyse", "cosines", "no-such-encoder", "--tasks", "stsb-opne", "--out", str(out)]
+    assert main(words) == 2
+    assert "did you mean 'stsb-open'" in capsys.readouterr().err
+    assert not out.exists()
