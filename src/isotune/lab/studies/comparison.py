@@ -207,18 +207,19 @@ def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line,
         if is_single_arm and not study.rivals:
             is_compared = study.compare == "all" or earlier is measured[0]
         else:
-            with_first = earlier.arm == measured[0].arm
-            is_compared = _are_rivals(study, earlier.arm, later.arm, with_first=with_first)
-            is_compared = is_compared and _at_same_place(study, earlier, later)
+            are_rivals = _are_rivals(study, measured[0].arm, earlier.arm, later.arm)
+            is_compared = are_rivals and _at_same_place(study, earlier, later)
         if is_compared:
             yield later, earlier
 
 
-def _are_rivals(study: Study, earlier: str, later: str, *, with_first: bool) -> bool:
-    """Whether a study compares two arms. With `with_first`, the earlier one is the first of all."""
+def _are_rivals(study: Study, first: str, earlier: str, later: str) -> bool:
+    """Whether a study compares two arms, of which one is earlier; `first` is the first of all."""
     if study.rivals:
         return study.rivals.get(later) == earlier
-    return earlier != later and (with_first or study.compare == "all")
+    if study.compare == "all":
+        return earlier != later
+    return earlier == first != later
 
 
 def _at_same_place(study: Study, first: Line, second: Line) -> bool:

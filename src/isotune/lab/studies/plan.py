@@ -263,7 +263,7 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     """
     # All seeds read the same.
     of_one_seed = study.model_copy(update={"seeds": study.seeds[:1]})
-    runs = plan_runs(of_one_seed, model or None)
+    runs = plan_runs(of_one_seed, model)
     sources = list(study.statistics)
     if runs and study.tasks:
         sources += [source_of(task) for task in named_tasks(study.tasks)]

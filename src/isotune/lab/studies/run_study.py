@@ -199,8 +199,8 @@ class StudyRuns:
         self.model = model
         self._say = console.print
         # The runs in the lines of the table.
-        self.planned = plan_runs(study, model or None)
-        # Names are checked and small data are read now, so that a wrong name costs no run.
+        self.planned = plan_runs(study, model)
+        # Names are checked and the data of tasks are read now, so that a wrong name costs no run.
         self.tasks = read_tasks(study.tasks)
         check_scores(study, self.planned, self.tasks)
         for analysis in study.analyses:
