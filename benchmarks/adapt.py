@@ -1,11 +1,14 @@
-"""What the recipe `adapt` does to an encoder in the domains of domains.py, without labels and with few.
+"""Measures what the recipe `adapt` does to an encoder, without labels and with few.
+
+The domains are those of domains.py.
 
     ISOTUNE_DATA=... python benchmarks/adapt.py ENCODER OUT [--seeds 0 1 2] [--domains sick quora]
 
-trains in OUT, and prints for each domain the change of Spearman x 100 on its scored pairs, mean over the seeds. Without
-labels the recipe keeps the last step that loses nothing on general pairs. With labels, 50 pairs of a random half are
-the dev pairs, picked as `isotune label` picks them; the change is on the other half, mean over 20 draws. The last
-column is of the best step within the limit, chosen with all scores. The same command goes on where it was stopped.
+trains in OUT, and prints for each domain the change of Spearman x 100 on its scored pairs, mean
+over the seeds. Without labels the recipe keeps the last step that loses nothing on general pairs.
+With labels, 50 pairs of a random half are the dev pairs, picked as `isotune label` picks them; the
+change is on the other half, mean over 20 draws. The last column is of the best step within the
+limit, chosen with all scores. The same command goes on where it was stopped.
 """
 
 import argparse
@@ -42,7 +45,7 @@ def score(gold: Floats, cosines: Floats) -> float:
 
 
 def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> Floats:
-    """The cosines [S, N] of a domain's pairs at the start and at every step that the recipe may keep."""
+    """The cosines [S, N] of a domain's pairs, at the start and at the steps that may be kept."""
     cosines: list[Floats] = []
     made = stage.general_scorer
 
@@ -65,12 +68,15 @@ def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> F
 
 
 def kept(gold: Floats, cosines: Floats) -> int:
-    """Which step the recipe keeps by dev pairs with these gold scores [N] and, at each step, these cosines [S, N]."""
+    """Which step the recipe keeps by dev pairs with these gold scores [N].
+
+    Their cosines at each step are [S, N].
+    """
     return int(np.argmax([score(gold, of_step) for of_step in cosines]))
 
 
 def with_labels(pairs: ScoredPairs, cosines: Floats) -> float:
-    """The mean change on one half of the pairs, where the labelled ones of the other half are the dev pairs.
+    """The mean change on half of the pairs, where dev pairs are labelled ones of the other half.
 
     `choose` takes the pairs that change most. The rest of their half would show too small a change.
     """

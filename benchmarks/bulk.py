@@ -1,6 +1,9 @@
-"""Encodes 400 files of 500 rows (or FILES) with bert-tiny, in one process and on Ray of this machine, three times each.
+"""Encodes files with bert-tiny, in one process and on Ray of this machine, three times each.
 
-python benchmarks/bulk.py [FILES]. The rate on Ray is that from the first file to the last, so without the start.
+The files are FILES, or else 400 of 500 rows.
+
+python benchmarks/bulk.py [FILES]. The rate on Ray is that from the first file to the last, so
+without the start.
 """
 
 import random
@@ -15,7 +18,9 @@ import psutil
 from isotune.use.bulk.folder import encode_files
 from isotune.use.bulk.on_ray import encode_on_ray
 
-WORDS = "the man woman dog cat is was plays eats sees red blue small big and with in on at ball house".split()  # noqa: SIM905
+WORDS = (  # noqa: SIM905
+    "the man woman dog cat is was plays eats sees red blue small big and with in on at ball house"
+).split()
 FILES, ROWS = int((sys.argv[1:] or ["400"])[0]), 500
 
 with TemporaryDirectory() as folder:

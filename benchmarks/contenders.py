@@ -1,9 +1,9 @@
 """The contenders of the encoding benchmark: functions that load a model for isotune or a peer.
 
-Each loader returns a function that encodes sentences. sentence-transformers runs with its defaults and a batch size of
-32. The runtimes (ONNX Runtime, OpenVINO, CTranslate2) cannot encode sentences by themselves. They get a good loop
-around them: sentences sorted by their number of tokens, a batch size of 32, and the mean of the last layer. Their
-models are converted once, into a cache.
+Each loader returns a function that encodes sentences. sentence-transformers runs with its defaults
+and a batch size of 32. The runtimes (ONNX Runtime, OpenVINO, CTranslate2) cannot encode sentences
+by themselves. They get a good loop around them: sentences sorted by their number of tokens, a batch
+size of 32, and the mean of the last layer. Their models are converted once, into a cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,8 @@ MAX_LENGTH = 128
 Vectors: TypeAlias = NDArray[np.float32]
 Encode: TypeAlias = Callable[[Sequence[str]], Vectors]
 Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
-"""A runtime's forward pass: from token ids and mask [n, tokens] to the last hidden states [n, tokens, d]."""
+"""A runtime's forward pass: from token ids and mask [n, tokens] to the last hidden states [n,
+tokens, d]."""
 
 
 def isotune(
@@ -30,7 +31,10 @@ def isotune(
     batch_bytes: int | None = None,
     device: str = "cpu",
 ) -> Encode:
-    """Loads isotune. `batch_bytes` are those of one hidden state of a batch's tokens, if not the encoder's own."""
+    """Loads isotune.
+
+    `batch_bytes` are those of one hidden state of a batch's tokens, if not the encoder's own.
+    """
     import torch
 
     from isotune import Encoder, tune_process
@@ -79,7 +83,10 @@ def sentence_transformers(
 
 
 def onnx_runtime(model: Path, precision: str, threads: int, cache: Path) -> Encode:
-    """Loads ONNX Runtime with its own fused layers; int8 is dynamic, with one scale for each output feature."""
+    """Loads ONNX Runtime with its own fused layers.
+
+    int8 is dynamic, with one scale for each output feature.
+    """
     import onnx
     import onnxruntime as ort
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -154,7 +161,10 @@ def precisions(contender: str) -> list[str]:
 
 
 def _loop(model: Path, run: Run) -> Encode:
-    """Encodes sentences by a runtime's forward pass: sorts them by their number of tokens and runs them in batches."""
+    """Encodes sentences by a runtime's forward pass.
+
+    It sorts them by their number of tokens and runs them in batches.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -201,14 +211,23 @@ def _exported(model: Path, cache: Path) -> Path:
     names = ["input_ids", "attention_mask"]
     axes = {0: "sentences", 1: "tokens"}
     torch.onnx.export(
-        States().eval(), (example, example), path, input_names=names, output_names=["states"], dynamo=False,
-        dynamic_axes={name: axes for name in [*names, "states"]}, opset_version=17,
-    )  # fmt: skip
+        States().eval(),
+        (example, example),
+        path,
+        input_names=names,
+        output_names=["states"],
+        dynamo=False,
+        dynamic_axes={name: axes for name in [*names, "states"]},
+        opset_version=17,
+    )
     return path
 
 
 def _fused(model: Path, cache: Path) -> Path:
-    """The file of the ONNX graph with ONNX Runtime's fused layers, which is made if it does not exist."""
+    """The file of the ONNX graph with ONNX Runtime's fused layers.
+
+    The file is made if it does not exist.
+    """
     from onnxruntime.transformers.optimizer import optimize_model
     from transformers import AutoConfig
 

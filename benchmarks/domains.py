@@ -1,9 +1,11 @@
-"""Domains to adapt an encoder to, of the datasets in `$ISOTUNE_DATA`: text from one part, scored pairs from another.
+"""Domains to adapt an encoder to, of the datasets in `$ISOTUNE_DATA`.
+
+Their text is from one part of a dataset, and their scored pairs from another.
 
     ISOTUNE_DATA=... python benchmarks/domains.py OUT
 
-writes OUT/NAME/text.txt and OUT/NAME/pairs.tsv for each domain. No sentence of the pairs is in the text. Domains for
-development may choose settings; those for the test are looked at once.
+writes OUT/NAME/text.txt and OUT/NAME/pairs.tsv for each domain. No sentence of the pairs is in the
+text. Domains for development may choose settings; those for the test are looked at once.
 """
 
 import csv
@@ -60,7 +62,8 @@ FILES = {
 def read_rows(place: str) -> list[Row]:
     """The rows of a place, "dataset[:subset[:part]]".
 
-    A part is a split, the rows with or without a score, or the first or second half of the shuffled rows.
+    A part is a split, the rows with or without a score, or the first or second half of the shuffled
+    rows.
     """
     name, subset, part = (*place.split(":"), "", "")[:3]
     with gzip.open(
@@ -81,7 +84,10 @@ def read_rows(place: str) -> list[Row]:
 
 
 def read_domain(domain: Domain) -> tuple[list[str], list[tuple[str, str, float]]]:
-    """The text of a domain, and its pairs with gold scores; the label of a paraphrase is a score."""
+    """The text of a domain, and its pairs with gold scores.
+
+    The label of a paraphrase is a score.
+    """
     rows = [row for place in domain.pairs for row in read_rows(place)]
     scored = [(*sentences(row), float(row.get("score") or row["label"])) for row in rows]
     random.Random(0).shuffle(scored)

@@ -1,4 +1,7 @@
-"""The encoding tables: speed and quality of isotune and its peers, and measurements behind isotune's settings."""
+"""The encoding tables: speed and quality of isotune and its peers.
+
+Other tables are the measurements behind isotune's settings.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +26,10 @@ BATCH_BYTES = tuple(2**power for power in range(18, 24))
 
 
 def scored_pairs(count: int) -> tuple[list[str], list[float]]:
-    """The sentences and scores of `count` pairs of STS-B's dev split: all first sentences, then all second ones."""
+    """The sentences and scores of `count` pairs of STS-B's dev split.
+
+    All first sentences come before all second ones.
+    """
     from isotune.data import read_scored_pairs
     from isotune.errors import InputError
 
@@ -37,7 +43,10 @@ def scored_pairs(count: int) -> tuple[list[str], list[float]]:
 
 
 class Encoders:
-    """Loads contenders in worker processes: one process for each library, unless another name is given."""
+    """Loads contenders in worker processes.
+
+    There is one process for each library, unless another name is given.
+    """
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
@@ -46,7 +55,10 @@ class Encoders:
     def load(
         self, contender: str, model: Path, process: str = "", **settings: Any
     ) -> Callable[..., Timing]:
-        """Loads a contender; returns a function that encodes texts and can save the vectors to a file."""
+        """Loads a contender.
+
+        Returns a function that encodes texts and can save the vectors to a file.
+        """
         name = process or contender
         if name not in self.workers:
             self.workers[name] = Worker(self.cache / "workers.log")
@@ -139,7 +151,8 @@ def against_peers(
 def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, noise: Noise) -> str:
     """The table of isotune's speed by batch size, on one thread, in Markdown.
 
-    The size is that of one hidden state of all tokens of a batch. A speed is relative to the slowest of its line.
+    The size is that of one hidden state of all tokens of a batch. A speed is relative to the
+    slowest of its line.
     """
     rows = []
     for model, count in models.items():
@@ -165,7 +178,10 @@ def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, nois
 def by_threads(
     contenders: Encoders, models: Mapping[Path, int], threads: int, rounds: int, noise: Noise
 ) -> str:
-    """The table of isotune's speed-up against one thread, in Markdown, for two ways to use several cores."""
+    """The table of isotune's speed-up against one thread, for two ways to use several cores.
+
+    It is in Markdown.
+    """
     rows = []
     for model, count in models.items():
         contenders.forget()

@@ -1,8 +1,8 @@
-"""The tables of a GPU: whether attention equals a CPU's, training, encoding, memory, and several GPUs together.
+"""The tables of a GPU: attention as on a CPU, training, encoding, memory, and several GPUs.
 
-`python benchmarks/run.py gpu` prints and writes the tables. The models have random weights, because speed does not
-depend on weights. A line has the GPU for itself, one after another. If flash-attn is installed in .benchmark/,
-sentence-transformers is measured with it too, and so without padding.
+`python benchmarks/run.py gpu` prints and writes the tables. The models have random weights, because
+speed does not depend on weights. A line has the GPU for itself, one after another. If flash-attn is
+installed in .benchmark/, sentence-transformers is measured with it too, and so without padding.
 """
 
 import os
@@ -91,7 +91,10 @@ def measure(
 
 @contextmanager
 def one_gpu() -> Iterator[None]:
-    """Within it, new processes see the first GPU alone: sentence-transformers would divide batches among all."""
+    """Lets new processes see the first GPU alone.
+
+    sentence-transformers would divide batches among all.
+    """
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = (before or "0").split(",")[0]
     try:
@@ -185,7 +188,10 @@ def encoding(model: Path, device: str, rounds: int, cache: Path) -> str:
 
 
 def speeds(timings: Mapping[Line, Sequence[Timing]], count: int, log: Path) -> str:
-    """The speeds of rounds of `count` sentences by the clock, and how they compare with the peer's padded bfloat16."""
+    """The speeds of rounds of `count` sentences by the clock.
+
+    They are compared with the peer's padded bfloat16.
+    """
     seconds = {
         line: median(timing.wall for timing in times) for line, times in timings.items() if times
     }

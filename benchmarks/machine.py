@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-# A machine is quiet if it stays below these limits: the shares of processor time that other processes and the
-# hypervisor take, and the spread of a contender's rounds.
+# A machine is quiet if it stays below these limits: the shares of processor time that other
+# processes and the hypervisor take, and the spread of a contender's rounds.
 OTHERS_LIMIT, STEAL_LIMIT, SPREAD_LIMIT = 0.05, 0.02, 0.10
 # The instructions that decide how fast matrix products are: each feature's flags in /proc/cpuinfo.
 FEATURES = {
@@ -70,7 +70,10 @@ def cores() -> int:
 
 
 def _brand(info: str) -> str:
-    """The processor's name in /proc/cpuinfo, or the architecture where there is no name (x86 has one)."""
+    """The processor's name in /proc/cpuinfo.
+
+    Where there is no name, this is the architecture; x86 has a name.
+    """
     name = re.search(r"model name\s*: (.*)", info)
     return name[1] if name else platform.machine()
 
@@ -93,34 +96,33 @@ class Noise:
 
     def add(self, wall: float, others: float, steal: float) -> None:
         """Adds one measurement."""
-        self.wall, self.others, self.steal = (
-            self.wall + wall,
-            self.others + others,
-            self.steal + steal,
-        )
+        self.wall += wall
+        self.others += others
+        self.steal += steal
 
     def verdict(self) -> str:
-        """Whether the machine was quiet, with the numbers and limits, as an item of a Markdown list."""
-        others, steal = (
-            max(0.0, part) / (self.wall * cores() or 1) for part in (self.others, self.steal)
-        )
+        """Whether the machine was quiet, with numbers and limits, as an item of a Markdown list."""
+        total = self.wall * cores() or 1
+        others = max(0.0, self.others) / total
+        steal = max(0.0, self.steal) / total
         spread = median(self.spreads) if self.spreads else 0.0
         quiet = others < OTHERS_LIMIT and steal < STEAL_LIMIT and spread < SPREAD_LIMIT
+        verdict = "The machine was quiet" if quiet else "**The machine was not quiet**"
         return (
-            f"- {'The machine was quiet' if quiet else '**The machine was not quiet**'}: other processes took "
-            f"{others:.1%} of the processor time, the hypervisor {steal:.1%}, and the rounds of a line spread by "
-            f"{spread:.0%} of their median (limits {OTHERS_LIMIT:.0%}, {STEAL_LIMIT:.0%}, {SPREAD_LIMIT:.0%})"
+            f"- {verdict}: other processes took {others:.1%} of the processor time, the hypervisor "
+            f"{steal:.1%}, and the rounds of a line spread by {spread:.0%} of their median "
+            f"(limits {OTHERS_LIMIT:.0%}, {STEAL_LIMIT:.0%}, {SPREAD_LIMIT:.0%})"
         )
 
 
 class Clock:
-    """Measures wall-clock time and the processor time of the whole machine, from its construction on."""
+    """Measures wall-clock time and the whole machine's processor time, from its construction on."""
 
     def __init__(self) -> None:
         self.start = self._read()
 
     def stop(self) -> tuple[float, float, float]:
-        """Seconds since construction, processor seconds of all processes, and processor seconds stolen."""
+        """Seconds since construction, processor seconds of all processes, and those stolen."""
         wall, busy, steal = (
             after - before for before, after in zip(self.start, self._read(), strict=True)
         )

@@ -9,7 +9,10 @@ from machine import Clock, Noise
 
 
 class Timing(NamedTuple):
-    """The seconds that a run took: wall-clock time and processor time; and the most gigabytes of a GPU's memory."""
+    """The seconds that a run took, by the clock and of the processor; and a GPU's memory.
+
+    The memory is the most gigabytes that were in use.
+    """
 
     wall: float
     cpu: float
@@ -22,7 +25,9 @@ Key = TypeVar("Key")
 def in_turn(
     runs: Mapping[Key, Callable[[], Any]], rounds: int, noise: Noise
 ) -> dict[Key, list[Any]]:
-    """The results of each contender, one per round. A result has `cpu`, the seconds of processors outside this process.
+    """The results of each contender, one per round.
+
+    A result has `cpu`, the seconds of processors outside this process.
 
     A first round warms up and does not count. Every round starts with another contender.
     """
@@ -42,7 +47,10 @@ def in_turn(
 
 
 def seconds(timings: list[Timing], threads: int) -> list[float]:
-    """Processor seconds if there is one thread, because other processes change them little; else wall-clock seconds."""
+    """Processor seconds if there is one thread; else wall-clock seconds.
+
+    Other processes change the processor seconds of one thread little.
+    """
     return [timing.cpu if threads == 1 else timing.wall for timing in timings]
 
 

@@ -1,32 +1,40 @@
 """Compares the speed of isotune with that of its peers, and writes a dated file of tables.
 
-    python benchmarks/run.py [encoding] [training] [batch] [threads] [cores] [--models NAME ...] [--rounds N] [--short]
+    python benchmarks/run.py [encoding] [training] [batch] [threads] [cores]
+        [--models NAME ...] [--rounds N] [--short]
     python benchmarks/run.py gpu
 
-Without a table's name, the first five are measured, which takes one to two hours on two cores. The models are folders
-of $ISOTUNE_MODELS. `gpu` measures a GPU, and all GPUs together, on models with random weights (gpu.py). The text is
-STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are installed once, into the environment .benchmark/ in the
-repository. The file is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if only some tables are measured.
-With --models or --short, the tables are printed but not written.
+Without a table's name, the first five are measured, which takes one to two hours on two cores. The
+models are folders of $ISOTUNE_MODELS. `gpu` measures a GPU, and all GPUs together, on models with
+random weights (gpu.py). The text is STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are
+installed once, into the environment .benchmark/ in the repository. The file is
+benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if only some tables are measured. With
+--models or --short, the tables are printed but not written.
 """
 
 import argparse
+import math
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".benchmark"
+CACHE = ENVIRONMENT / "models"
+LOG = ENVIRONMENT / "workers.log"
 RESULTS = Path(__file__).parent / "results"
 TABLES = ("encoding", "training", "batch", "threads", "cores")
 
 
 class Size(NamedTuple):
-    """How much a round measures of a model; sentence-transformers takes some seconds for it on one thread.
+    """How much a round measures of a model.
+
+    sentence-transformers takes some seconds for it on one thread.
 
     Attributes:
         pairs: sentence pairs to encode.
@@ -43,7 +51,8 @@ MODELS = {
     "all-minilm": Size(400, 1),
     "bert-base-ner": Size(100, 1),
 }
-SHORT = 20  # --short measures this many times less
+SHORT = 20
+"""How many times less --short measures."""
 
 
 def main() -> None:
@@ -68,96 +77,146 @@ def main() -> None:
 
 
 def go_on_with_peers() -> None:
-    """Goes on in an environment that has the peers and isotune, with the same torch; makes it if it is not there."""
+    """Goes on in an environment that has the peers and isotune, with the same torch.
+
+    The environment is made if it is not there.
+    """
     if Path(sys.prefix) == ENVIRONMENT:
         return
-    done, python = ENVIRONMENT / "installed", str(ENVIRONMENT / "bin" / "python")
-    wanted = (Path(__file__).parent / "peers.txt").read_text() + (
-        ROOT / "constraints.txt"
-    ).read_text()
+    done = ENVIRONMENT / "installed"
+    python = str(ENVIRONMENT / "bin" / "python")
+    peers = (Path(__file__).parent / "peers.txt").read_text()
+    wanted = peers + (ROOT / "constraints.txt").read_text()
     if not done.exists() or done.read_text() != wanted:
         subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-        packages = ["--requirement", "benchmarks/peers.txt", "--editable", "."]
-        pip = [
-            python,
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "install",
-            "-qq",
-            "--constraint",
-            "constraints.txt",
-        ]
-        subprocess.run([*pip, *packages], check=True, cwd=ROOT)
+        command = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
+        command += ["--constraint", "constraints.txt", "--requirement", "benchmarks/peers.txt"]
+        command += ["--editable", "."]
+        subprocess.run(command, check=True, cwd=ROOT)
         done.write_text(wanted)
-    os.execv(
-        python, [python, *sys.argv]
-    )  # argv[0] is the full path: a bare "python" would be searched in PATH
+    # argv[0] is the full path: a bare "python" would be searched in PATH.
+    os.execv(python, [python, *sys.argv])
+
+
+class Results:
+    """The tables of a run: each is printed, and the file has all of them."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Writes nothing if the path is None."""
+        from machine import Noise
+
+        self.path = path
+        self.noise = Noise()
+        self.parts: list[str] = []
+
+    def add(self, title: str, text: str) -> None:
+        """Adds a table."""
+        from machine import describe, processor
+
+        part = f"### {title}\n\n{processor()}\n\n{text}"
+        self.parts.append(part)
+        print(part, end="\n\n", flush=True)
+        if self.path:
+            self.path.parent.mkdir(exist_ok=True)
+            head = f"# {date.today()}\n\n{describe()}\n{self.noise.verdict()}\n"
+            self.path.write_text("\n\n".join([head, *self.parts]) + "\n")
 
 
 def measure(
     tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool
 ) -> None:
     """Measures the tables, prints them, and writes them to the file of results."""
-    import encoding
     import gpu
-    import training
-    from machine import Noise, cores, describe, processor, short_name
+    from machine import cores, describe
 
-    folder = Path(os.environ.get("ISOTUNE_MODELS", ""))
-    divisor = SHORT if short else 1
-    models = {
-        folder / name: Size(MODELS[name].pairs // divisor, -(-MODELS[name].steps // divisor))
-        for name in names
-    }
-    pairs = {model: size.pairs for model, size in models.items()}
-    noise, parts = Noise(), []
-    log = ENVIRONMENT / "workers.log"
-    suffix = "-".join(["", *tables]) if set(tables) != set(TABLES) else ""
-    today = date.today()
-    path = RESULTS / f"{today}-{short_name()}{suffix}.md"
-
-    def add(title: str, text: str) -> None:
-        parts.append(f"### {title}\n\n{processor()}\n\n{text}")
-        print(parts[-1], end="\n\n", flush=True)
-        if not short and set(names) == set(MODELS):
-            RESULTS.mkdir(exist_ok=True)
-            head = f"# {today}\n\n{describe()}\n{noise.verdict()}\n"
-            path.write_text("\n\n".join([head, *parts]) + "\n")
-
+    is_written = not short and set(names) == set(MODELS)
+    results = Results(_path(tables) if is_written else None)
+    models = _models(names, SHORT if short else 1)
     if "gpu" in tables:
         os.environ["ISOTUNE_DEVICE"] = "cuda"
-        gpu.measure(add, "cuda", 1 if short else rounds, ENVIRONMENT / "models", log)
-    os.environ["ISOTUNE_DEVICE"] = "cpu"  # the other tables are of the processor
-    with encoding.encoders(ENVIRONMENT / "models") as contenders:
-        for threads in counts:
-            for model, size in models.items():
-                if "encoding" in tables:
-                    table = encoding.against_peers(
-                        contenders, model, size.pairs, threads, rounds, noise
-                    )
-                    add(f"Encoding, {model.name}, threads: {threads}", table)
-        if "batch" in tables:
-            add("Batch size, threads: 1", encoding.by_batch(contenders, pairs, rounds, noise))
-        if "threads" in tables and cores() > 1:
-            add(
-                f"Ways to use {cores()} cores",
-                encoding.by_threads(contenders, pairs, cores(), rounds, noise),
-            )
+        gpu.measure(results.add, "cuda", 1 if short else rounds, CACHE, LOG)
+    # The other tables are of the processor.
+    os.environ["ISOTUNE_DEVICE"] = "cpu"
+    _measure_encoding(tables, models, counts, rounds, results)
+    rounds = min(rounds, 3)
     if "cores" in tables and cores() > 1:
-        for model, size in models.items():
-            table = training.by_ways(model, size.steps, counts, cores(), min(rounds, 3), noise, log)
-            add(f"Ways to train on {cores()} cores, {model.name}", table)
+        _measure_cores(models, counts, rounds, results)
     if "training" in tables:
-        for threads in counts:
-            for model, size in models.items():
-                if threads == 1 or model.name == "all-minilm":
-                    table = training.speed(model, size.steps, threads, min(rounds, 3), noise, log)
-                    add(f"Training, {model.name}, threads: {threads}", table)
-        for model in models:
-            if model.name in ("bert-tiny", "mini"):
-                add(f"Losses and scores after training, {model.name}", training.learned(model, log))
-    print(describe(), noise.verdict(), sep="\n")
+        _measure_training(models, counts, rounds, results)
+    print(describe(), results.noise.verdict(), sep="\n")
+
+
+def _path(tables: Sequence[str]) -> Path:
+    """The file of results."""
+    from machine import short_name
+
+    words = [str(date.today()), short_name()]
+    if set(tables) != set(TABLES):
+        words += tables
+    return RESULTS / f"{'-'.join(words)}.md"
+
+
+def _models(names: Sequence[str], divisor: int) -> dict[Path, Size]:
+    """The folders of models, with what is measured of each: so many times less than usual."""
+    folder = Path(os.environ.get("ISOTUNE_MODELS", ""))
+    models = {}
+    for name in names:
+        size = MODELS[name]
+        models[folder / name] = Size(size.pairs // divisor, math.ceil(size.steps / divisor))
+    return models
+
+
+def _measure_encoding(
+    tables: Sequence[str],
+    models: Mapping[Path, Size],
+    counts: Sequence[int],
+    rounds: int,
+    results: Results,
+) -> None:
+    import encoding
+    from machine import cores
+
+    noise = results.noise
+    pairs = {model: size.pairs for model, size in models.items()}
+    with encoding.encoders(CACHE) as contenders:
+        if "encoding" in tables:
+            for threads, (model, count) in product(counts, pairs.items()):
+                table = encoding.against_peers(contenders, model, count, threads, rounds, noise)
+                results.add(f"Encoding, {model.name}, threads: {threads}", table)
+        if "batch" in tables:
+            table = encoding.by_batch(contenders, pairs, rounds, noise)
+            results.add("Batch size, threads: 1", table)
+        if "threads" in tables and cores() > 1:
+            table = encoding.by_threads(contenders, pairs, cores(), rounds, noise)
+            results.add(f"Ways to use {cores()} cores", table)
+
+
+def _measure_cores(
+    models: Mapping[Path, Size], counts: Sequence[int], rounds: int, results: Results
+) -> None:
+    import training
+    from machine import cores
+
+    for model, size in models.items():
+        table = training.by_ways(
+            model, size.steps, counts, cores(), rounds=rounds, noise=results.noise, log=LOG
+        )
+        results.add(f"Ways to train on {cores()} cores, {model.name}", table)
+
+
+def _measure_training(
+    models: Mapping[Path, Size], counts: Sequence[int], rounds: int, results: Results
+) -> None:
+    import training
+
+    for threads, (model, size) in product(counts, models.items()):
+        if threads == 1 or model.name == "all-minilm":
+            table = training.speed(model, size.steps, threads, rounds, results.noise, LOG)
+            results.add(f"Training, {model.name}, threads: {threads}", table)
+    for model in models:
+        if model.name in ("bert-tiny", "mini"):
+            table = training.learned(model, LOG)
+            results.add(f"Losses and scores after training, {model.name}", table)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """Measures how the time and memory of commands grow: with the sentences, the steps, or the batch.
 
-    python benchmarks/scale.py [sentences] [steps] [batch] [--counts 50000 500000 5000000] [--folder DIR]
+    python benchmarks/scale.py [sentences] [steps] [batch]
+        [--counts 50000 500000 5000000] [--folder DIR]
 
 Each command is a process of its own, on the bundled model:
 
-- `sentences`: `isotune train` with the recipe consert-sif, `encode`, `index` with that model, and `search`;
+- `sentences`: `isotune train` with the recipe consert-sif, `encode`, `index` with that model, and
+  `search`;
 - `steps`: SimCSE in batches of 8, scored ten times;
 - `batch`: ConSERT on 16,384 sentences, with and without `--chunk-size`, on one thread.
 
-The sentences are beginnings and ends of the bundled ones, joined at random, all different. Prints a Markdown table; the
-memory is the most that a process held, files that are mapped into it included.
+The sentences are beginnings and ends of the bundled ones, joined at random, all different. Prints a
+Markdown table; the memory is the most that a process held, files that are mapped into it included.
 """
 
 import argparse
@@ -125,7 +127,7 @@ def write_text(path: Path, count: int) -> None:
 
 
 def measure(words: list[str], log: Path) -> tuple[float, float, float]:
-    """Runs a command; returns its seconds, its processor seconds and its peak memory in megabytes."""
+    """Runs a command; returns its seconds, processor seconds and peak memory in megabytes."""
     start = time.monotonic()
     with log.open("w") as file:
         process = subprocess.Popen(

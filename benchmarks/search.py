@@ -1,11 +1,14 @@
-"""Compares the speed of exact search with that of its peers: the ten rows nearest to a query among a million.
+"""Compares the speed of exact search with that of its peers.
+
+A search finds the ten rows nearest to a query among a million.
 
     python benchmarks/search.py [--rows N] [--dimension D] [--rounds N] [--threads N]
 
-The peers are installed into the environment .benchmark/, as for benchmarks/run.py. All take turns on the same vectors
-of length 1, and the rows that they give are compared with numpy's. isotune reads its rows from the disk for each query,
-and the peers have all vectors in memory. Vectors are normally distributed around some centres, so that they have near
-and far neighbours, as sentences have.
+The peers are installed into the environment .benchmark/, as for benchmarks/run.py. All take turns
+on the same vectors of length 1, and the rows that they give are compared with numpy's. isotune
+reads its rows from the disk for each query, and the peers have all vectors in memory. Vectors are
+normally distributed around some centres, so that they have near and far neighbours, as sentences
+have.
 """
 
 import argparse
@@ -158,9 +161,8 @@ def main() -> None:
                 f"{spread(times):.0%}",
             )
             rows.append([name, *speeds, f"{shared:.1f}"])
-        print(
-            f"{processor()}\n{options.rows:,} x {options.dimension}, {options.threads} threads, k = {K}\n"
-        )
+        size = f"{options.rows:,} x {options.dimension}"
+        print(f"{processor()}\n{size}, {options.threads} threads, k = {K}\n")
         print(table(columns, rows))
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     print(f"\n- Python {platform.python_version()}; {versions}\n{noise.verdict()}")

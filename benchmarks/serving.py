@@ -1,19 +1,24 @@
-"""Compares `isotune serve` with other servers of embeddings, in turn: requests a second and latency.
+"""Compares `isotune serve` with other servers of embeddings, in turn.
 
-    python benchmarks/serving.py MODEL [--infinity PROGRAM] [--clients 16] [--seconds 10] [--rounds 3]
+It measures requests a second and latency.
 
-MODEL is the folder of an encoder. Each client sends one sentence of STS-B's dev split after the other, so sentences
-have mixed lengths, and a client waits for each answer. The servers are isotune in float32 and bfloat16; FastAPI around
-sentence-transformers, which must both be installed beside isotune; and, with the program infinity_emb of an environment
-of its own, infinity on torch in float32 and bfloat16 and on ONNX Runtime, whose graph its optimum-cli exports first.
-All servers are loaded; only one is measured at a time. Linux only. The environment, with the versions that were tried:
+    python benchmarks/serving.py MODEL [--infinity PROGRAM]
+        [--clients 16] [--seconds 10] [--rounds 3]
 
-    python -m venv /tmp/infinity
-    /tmp/infinity/bin/pip install 'infinity-emb[server,torch,optimum]==0.0.78' 'transformers==4.57.6'
-    python benchmarks/serving.py MODEL --infinity /tmp/infinity/bin/infinity_emb
+MODEL is the folder of an encoder. Each client sends one sentence of STS-B's dev split after the
+other, so sentences have mixed lengths, and a client waits for each answer. The servers are isotune
+in float32 and bfloat16; FastAPI around sentence-transformers, which must both be installed beside
+isotune; and, with the program infinity_emb of an environment of its own, infinity on torch in
+float32 and bfloat16 and on ONNX Runtime, whose graph its optimum-cli exports first. All servers are
+loaded; only one is measured at a time. Linux only. The environment, with the versions that were
+tried:
 
-Beside the rate stands the number of requests that a server answers in a second of its processor time, which other
-programs on the machine disturb less.
+    python -m venv /tmp/peer
+    /tmp/peer/bin/pip install 'infinity-emb[server,torch,optimum]==0.0.78' 'transformers==4.57.6'
+    python benchmarks/serving.py MODEL --infinity /tmp/peer/bin/infinity_emb
+
+Beside the rate stands the number of requests that a server answers in a second of its processor
+time, which other programs on the machine disturb less.
 """
 
 import argparse
@@ -53,14 +58,18 @@ def health():
 @app.post("/v1/embeddings")
 def embeddings(body: dict):
     vectors = encoder.encode([body["input"]], normalize_embeddings=True, show_progress_bar=False)
-    return {"data": [{"index": i, "embedding": vector.tolist()} for i, vector in enumerate(vectors)]}
+    data = [{"index": i, "embedding": vector.tolist()} for i, vector in enumerate(vectors)]
+    return {"data": data}
 
 uvicorn.run(app, port=int(sys.argv[2]), access_log=False, log_level="error")
 """
 
 
 class Result(NamedTuple):
-    """What a server did in a round: answers, wall-clock and processor seconds, and each answer's seconds."""
+    """What a server did in a round: answers, seconds by the clock and of the processor.
+
+    Each answer's seconds are there too.
+    """
 
     wall: float
     cpu: float
@@ -129,7 +138,8 @@ class Server:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         while (start := time.perf_counter()) < end:
             body = json.dumps({"input": rng.choice(texts), "model": self.model}).encode()
-            head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\n"
+            head += "content-type: application/json\r\n"
             writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             if b" 200 " not in answer:

@@ -1,12 +1,16 @@
-"""Measures where the time of a training step and of encoding goes, and how close both come to the machine's limit.
+"""Measures where the time of a training step and of encoding goes.
 
-    python benchmarks/shares.py [--models mini all-minilm bert-base-ner] [--precisions float32 bfloat16]
+It tells how close both come to the machine's limit.
 
-A step is one of SimCSE: 64 sentences of STS-B (or of the bundled text), each twice, with dropout 0.1. A batch is one of
-encoding. Both run on one thread. The shares are those of torch's profiler, of the time inside each operation; a
-step's attention in numpy's products counts as other operations. The rate
-is the arithmetic of the linear layers over the whole time. The limit is the rate of the model's widest product by
-itself, for the same number of tokens. The models are folders of $ISOTUNE_MODELS. Prints a Markdown table.
+    python benchmarks/shares.py [--models mini all-minilm bert-base-ner]
+        [--precisions float32 bfloat16]
+
+A step is one of SimCSE: 64 sentences of STS-B (or of the bundled text), each twice, with dropout
+0.1. A batch is one of encoding. Both run on one thread. The shares are those of torch's profiler,
+of the time inside each operation; a step's attention in numpy's products counts as other
+operations. The rate is the arithmetic of the linear layers over the whole time. The limit is the
+rate of the model's widest product by itself, for the same number of tokens. The models are folders
+of $ISOTUNE_MODELS. Prints a Markdown table.
 """
 
 import argparse
@@ -22,7 +26,7 @@ import torch
 from machine import processor
 from rounds import table
 from torch.profiler import ProfilerActivity, profile
-from trainers import MAX_LENGTH, isotune
+from trainers import MAX_LENGTH, Training, isotune
 from training import BATCH, DROPOUT, sentences
 
 from isotune import Encoder, tune_process
@@ -112,7 +116,17 @@ def training(model: Path, precision: str) -> Spent:
         elif len(moments) == 2 + 2 * STEPS:
             profiler.stop()
 
-    isotune(gate, str(model), precision, 1, texts, BATCH, DROPOUT)
+    isotune(
+        gate,
+        Training(
+            model=str(model),
+            precision=precision,
+            threads=1,
+            texts=texts,
+            batch=BATCH,
+            dropout=DROPOUT,
+        ),
+    )
     seconds = median(end - start for start, end in pairwise(moments[1 : 2 + STEPS]))
     encoder = Encoder.load(model, precision="float32", device="cpu")
     tokens = 2 * BATCH * fmean(map(len, encoder.tokenize(texts, MAX_LENGTH)))

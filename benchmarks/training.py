@@ -1,4 +1,4 @@
-"""The training tables: the speed of isotune and sentence-transformers, and the losses and scores that both reach."""
+"""The training tables of isotune and sentence-transformers: speed, losses and scores."""
 
 import random
 import subprocess
@@ -45,7 +45,10 @@ def libraries(device: str = "cpu") -> list[tuple[str, str]]:
 
 
 def sentences(count: int) -> list[str]:
-    """`count` of STS-B's training sentences, or of the bundled ones, shuffled and repeated as often as needed."""
+    """`count` of STS-B's training sentences, or of the bundled ones.
+
+    They are shuffled and repeated as often as needed.
+    """
     from isotune.data import Sentence, read
     from isotune.errors import InputError
 
@@ -62,9 +65,12 @@ def sentences(count: int) -> list[str]:
 def waiting(
     settings: Mapping[Key, Mapping[str, Any]], steps: int, log: Path
 ) -> Iterator[dict[Key, Callable[[], Timing]]]:
-    """Trainings that wait between two steps. A call of a value lets that training make `steps` more steps.
+    """Trainings that wait between two steps.
 
-    The settings are the options of `trainers`, and "processes" if several train together. The log gets what they print.
+    A call of a value lets that training make `steps` more steps.
+
+    The settings are the fields of `trainers.Training`, and "processes" if several train together.
+    The log gets what they print.
     """
     groups: dict[Key, list[Worker]] = {}
     with TemporaryDirectory() as folder:
@@ -81,7 +87,10 @@ def waiting(
 
 
 def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log: Path) -> str:
-    """The table of training speed for one model, in Markdown. A round is `steps` steps of 64 sentences, each twice."""
+    """The table of training speed for one model, in Markdown.
+
+    A round is `steps` steps of 64 sentences, each twice.
+    """
     shared = {
         "model": str(model),
         "threads": threads,
@@ -122,8 +131,8 @@ def by_ways(
 ) -> str:
     """The table of ways to use several cores, for one model, in Markdown, by the clock.
 
-    The ways are one process with each of these numbers of threads and, of isotune, several processes with one thread. A
-    round is `steps` steps of 64 sentences, each twice.
+    The ways are one process with each of these numbers of threads and, of isotune, several
+    processes with one thread. A round is `steps` steps of 64 sentences, each twice.
     """
     ways = {library: [Way(1, count) for count in threads] for library, _ in libraries()}
     ways["isotune"].append(Way(processes, 1))
@@ -161,7 +170,8 @@ def by_ways(
 def learned(model: Path, log: Path, device: str = "cpu") -> str:
     """The table of losses, and of Spearman after training, for one model, in Markdown.
 
-    Both libraries train on the same rows in the same batches, without dropout; isotune where ISOTUNE_DEVICE says.
+    Both libraries train on the same rows in the same batches, without dropout; isotune where
+    ISOTUNE_DEVICE says.
     """
     texts = sentences(BATCH * LEARNED_STEPS)
     dev, scores = scored_pairs(DEV_PAIRS)
@@ -179,7 +189,8 @@ def learned(model: Path, log: Path, device: str = "cpu") -> str:
         results[contender, precision] = result
         worker.close()
         if "order" in result:
-            # isotune trains first and shuffles the rows; sentence-transformers gets them in that order.
+            # isotune trains first and shuffles the rows; sentence-transformers gets them in that
+            # order.
             in_order = [texts[i] for numbers in result["order"] for i in numbers]
     base = results[keys[0]]["losses"]
     shown = range(0, LEARNED_STEPS, LEARNED_STEPS // 4)

@@ -1,7 +1,8 @@
 """A worker process that loads contenders and runs them on request. Between two requests it sleeps.
 
-So several libraries stay loaded and are measured in turn, without disturbing each other. A request is a line of JSON on
-standard input; a reply is a line of JSON on the original standard output. What libraries print goes to standard error.
+So several libraries stay loaded and are measured in turn, without disturbing each other. A request
+is a line of JSON on standard input; a reply is a line of JSON on the original standard output. What
+libraries print goes to standard error.
 """
 
 import json
@@ -23,9 +24,12 @@ class Worker:
         with log.open("a") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", __file__],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
                 env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **environment},
-            )  # fmt: skip
+            )
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Sends a request and returns the reply."""
@@ -54,13 +58,19 @@ class Worker:
 
 
 class Timer:
-    """Measures the wall-clock and processor time of this process, and its GPU memory, from its construction on."""
+    """Measures the time of this process, and its GPU memory, from its construction on.
+
+    The time is that by the clock and that of the processor.
+    """
 
     def __init__(self) -> None:
-        if gpu := used_gpu():
-            gpu.synchronize()  # waits for the work before
+        gpu = used_gpu()
+        if gpu:
+            # This waits for the work before.
+            gpu.synchronize()
             gpu.reset_peak_memory_stats()
-        self.start = time.perf_counter(), time.process_time()
+        self.wall = time.perf_counter()
+        self.cpu = time.process_time()
 
     def stop(self) -> dict[str, float]:
         """The seconds since construction, and the most gigabytes that tensors had on the GPU."""
@@ -68,8 +78,8 @@ class Timer:
         if gpu:
             gpu.synchronize()
         return {
-            "wall": time.perf_counter() - self.start[0],
-            "cpu": time.process_time() - self.start[1],
+            "wall": time.perf_counter() - self.wall,
+            "cpu": time.process_time() - self.cpu,
             "gpu_memory": gpu.max_memory_allocated() / 1e9 if gpu else 0.0,
         }
 
@@ -84,7 +94,8 @@ class Serving:
     """The worker process's side: it reads requests and replies."""
 
     def __init__(self, requests: TextIO, replies: TextIO) -> None:
-        self.requests, self.replies = requests, replies
+        self.requests = requests
+        self.replies = replies
         self.encoders: dict[str, Callable[[list[str]], Any]] = {}
 
     def next(self) -> dict[str, Any]:
@@ -130,11 +141,37 @@ class Serving:
         self.say(**timing)
 
     def train(self, contender: str, timed: bool, **options: Any) -> None:
-        """Trains and replies with the results. If timed, steps run on request only; see `trainers.Gate`."""
-        from trainers import TRAINERS, Gate
+        """Trains and replies with the results. If timed, steps run on request only; see `Gate`."""
+        from trainers import TRAINERS, Training
 
-        gate = Gate(self) if timed else lambda: None
-        self.say(**TRAINERS[contender](gate=gate, **options))
+        gate = Gate(self) if timed else _go_on
+        self.say(**TRAINERS[contender](gate, Training(**options)))
+
+
+class Gate:
+    """Stops a run between two steps until steps are requested.
+
+    It replies with the time that these steps took.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._left = 0
+        self._timer: Timer | None = None
+
+    def __call__(self) -> None:
+        """The run calls this before the first step and after each step."""
+        self._left -= 1
+        if self._left > 0:
+            return
+        if self._timer:
+            self._serving.say(**self._timer.stop())
+        self._left = self._serving.next()["count"]
+        self._timer = Timer()
+
+
+def _go_on() -> None:
+    """The gate of a run that is not stopped between two steps."""
 
 
 if __name__ == "__main__":

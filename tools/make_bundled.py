@@ -1,10 +1,12 @@
-"""Rebuild the data and model files in src/isotune/bundled. The README.md files there are written by hand.
+"""Rebuild the data and model files in src/isotune/bundled.
+
+The README.md files there are written by hand.
 
     ISOTUNE_DATA=... python tools/make_bundled.py MODEL_FOLDER
 
-The tool reads two files of `$ISOTUNE_DATA`: stsb/stsb.tsv.gz, and sts_originals.tar.xz, the official packages of the
-STS tasks, for the licences and the attribution. It keeps only the subsets of STS-B whose licences allow passing them
-on.
+The tool reads two files of `$ISOTUNE_DATA`: stsb/stsb.tsv.gz, and sts_originals.tar.xz, the
+official packages of the STS tasks, for the licences and the attribution. It keeps only the subsets
+of STS-B whose licences allow passing them on.
 """
 
 import io
@@ -27,7 +29,10 @@ COLUMNS = ("subset", "sentence1", "sentence2", "score")
 
 
 def make_stsb_open(data: Path, to: Path) -> None:
-    """Write the open subsets of STS-B (train.txt, dev.tsv, test.tsv), their licences and their attribution."""
+    """Writes the open subsets of STS-B, their licences and their attribution.
+
+    The subsets are train.txt, dev.tsv and test.tsv.
+    """
     records = [
         r for _, r in read_file(data / "stsb" / "stsb.tsv.gz") if r["subset"] in OPEN_SUBSETS
     ]
@@ -46,7 +51,8 @@ def make_stsb_open(data: Path, to: Path) -> None:
     (to / "LICENSE.txt").write_bytes(licence)
     (to / "answers-forums-LICENSE.txt").write_bytes(forums_licence)
 
-    # {(sentence1, sentence2): author, author's page and address of the answer, for each of the two sentences}
+    # {(sentence1, sentence2): author, author's page and address of the answer, for each of the two
+    # sentences}
     sources: dict[tuple[object, object], list[str]] = {}
     for name in forums.namelist():
         if name.endswith(".tsv"):

@@ -1,4 +1,7 @@
-"""Adds pages to the documentation site: the root's, the commands, a page for each public name, and the notebooks."""
+"""Adds pages to the documentation site.
+
+They are the root's pages, the commands, a page for each public name, and the notebooks.
+"""
 
 import json
 import re
@@ -87,6 +90,9 @@ def _story(path: Path) -> str:
 
 
 def _pages_of_names() -> dict[str, str]:
-    """The page of each public name. Pages of functions end differently: some file systems ignore the case of names."""
+    """The page of each public name.
+
+    Pages of functions end differently: some file systems ignore the case of names.
+    """
     public = sorted(set(isotune.__all__) - {"__version__"}, key=str.lower)
     return {name: f"names/{name}{'-function' if name.islower() else ''}.md" for name in public}

@@ -1,4 +1,7 @@
-"""Executes the notebooks of docs/stories and stores their outputs: `python tools/stories.py [NAME...]`."""
+"""Executes the notebooks of docs/stories and stores their outputs.
+
+Usage: `python tools/stories.py [NAME...]`.
+"""
 
 import os
 import re
@@ -16,14 +19,17 @@ PLAIN = {
     "COLUMNS": "100",
     "HF_HUB_OFFLINE": "1",
     "NO_COLOR": "1",
-    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # `!isotune` is that of this Python
+    # `!isotune` is that of this Python.
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "PYTHONWARNINGS": "ignore:IProgress",  # tqdm asks for ipywidgets
     "TTY_COMPATIBLE": "0",  # no progress bars
 }
 
 
 def execute(notebook: Path, folder: Path) -> nbformat.NotebookNode:
-    """Executes a notebook in a folder, which gets the stories' data, and returns it with plain outputs.
+    """Executes a notebook in a folder, and returns it with plain outputs.
+
+    The folder gets the stories' data.
 
     Raises:
         CellExecutionError: a cell failed.
@@ -52,7 +58,10 @@ def text_of(cell: nbformat.NotebookNode) -> str:
 
 
 def _plain(outputs: list[nbformat.NotebookNode], folder: Path) -> list[nbformat.NotebookNode]:
-    """Returns the outputs with the parts of a stream joined, without this machine's folder and carriage returns."""
+    """Returns the outputs without this machine's folder and without carriage returns.
+
+    The parts of a stream are joined.
+    """
     plain: list[nbformat.NotebookNode] = []
     for output in outputs:
         if output.output_type == "stream":

@@ -1,6 +1,9 @@
-"""Threads, forks and damaged model folders against the encoder: nothing wrong, nothing hangs, nobody waits.
+"""Threads, forks and damaged model folders against the encoder.
 
-The kinds are drawn from a seed, which is printed; ISOTUNE_SEED sets it. ISOTUNE_CALLS sets the calls of the threads.
+Nothing is wrong, nothing hangs, and nobody waits.
+
+The kinds are drawn from a seed, which is printed; ISOTUNE_SEED sets it. ISOTUNE_CALLS sets the
+calls of the threads.
 """
 
 import json
@@ -164,7 +167,8 @@ def test_a_damaged_folder_gives_equal_vectors_a_warning_or_one_line(
         shutil.rmtree(folder)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
     print(
-        f"\nfolders: seed {SEED}, {FOLDERS} changed, {dict(counts)}, slowest {slowest:.1f} s, {memory:.0f} MB more"
+        f"\nfolders: seed {SEED}, {FOLDERS} changed, {dict(counts)}, slowest {slowest:.1f} s, "
+        f"{memory:.0f} MB more"
     )
     assert not bad
     assert slowest < 30  # seconds; other processes may share the machine

@@ -1,7 +1,9 @@
-"""Hostile clients beside a good one: bodies, frames and connections of all kinds, as chance has them.
+"""Hostile clients beside a good one.
 
-The clients are another process: python -m tests.hostile.test_server PORT SEED SECONDS. $ISOTUNE_SECONDS sets how long
-they ask, $ISOTUNE_SEED what.
+Their bodies, frames and connections are of all kinds, as chance has them.
+
+The clients are another process: python -m tests.hostile.test_server PORT SEED SECONDS.
+$ISOTUNE_SECONDS sets how long they ask, $ISOTUNE_SEED what.
 """
 
 from __future__ import annotations
@@ -205,7 +207,10 @@ class Chance(random.Random):
 
 
 async def client(port: int, chance: Chance, end: float, counts: Counter[str]) -> None:
-    """Sends requests, one or some on a connection: at once or slowly, taking the answers or not, to the end or not."""
+    """Sends requests, one or some on a connection.
+
+    The client sends at once or slowly, takes the answers or not, and goes on to the end or not.
+    """
     while time.monotonic() < end:
         with suppress(OSError, TimeoutError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -247,7 +252,10 @@ async def idle(port: int, seconds: float, end: float) -> None:
 
 
 async def attack(port: int, seed: int, seconds: float) -> None:
-    """Has all hostile clients ask: the last third of the time with many idle connections beside them."""
+    """Has all hostile clients ask.
+
+    In the last third of the time there are many idle connections beside them.
+    """
     counts, end = Counter[str](), time.monotonic() + seconds
     resource.setrlimit(
         resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -338,9 +346,10 @@ def test_hostile_clients_do_no_harm(tmp_path: Path) -> None:
         f"median {np.median(good.times):.3f} s, worst {max(good.times):.2f} s (alone {alone:.3f} s)"
     )
     print(
-        f"server: {counts.get('requests', 0):,} hostile requests {dict(sorted(counts.items()))}, {len(good.times):,} "
-        f"right answers beside them: {times}; memory {start:.0f} to {most:.0f} MB; log {len(said) / 1000:.0f} kB in "
-        f"{minutes:.1f} minutes; {tracebacks} tracebacks; end after {ended:.1f} s"
+        f"server: {counts.get('requests', 0):,} hostile requests {dict(sorted(counts.items()))}, "
+        f"{len(good.times):,} right answers beside them: {times}; memory {start:.0f} to "
+        f"{most:.0f} MB; log {len(said) / 1000:.0f} kB in {minutes:.1f} minutes; {tracebacks} "
+        f"tracebacks; end after {ended:.1f} s"
     )
     assert hostile.returncode == 0, err[-3000:]
     assert (tracebacks, counts.get("500", 0)) == (0, 0), f"{said[-3000:]}{err[-3000:]}"

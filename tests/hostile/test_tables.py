@@ -1,7 +1,9 @@
-"""Random tables, as strangers write them: each is read as it is, or refused in one line, and nothing is lost.
+"""Random tables, as strangers write them.
 
-A table becomes a file; a folder of vectors and an index are made of it by the command line. What they then hold is
-compared with what json, csv or pyarrow reads from the same file.
+Each is read as it is, or refused in one line, and nothing is lost.
+
+A table becomes a file; a folder of vectors and an index are made of it by the command line. What
+they then hold is compared with what json, csv or pyarrow reads from the same file.
 """
 
 import csv
@@ -88,7 +90,10 @@ def value(draw: Random, kind: str, depth: int = 0) -> Any:
 
 
 def random_rows(draw: Random) -> list[Row]:
-    """Rows whose columns have mostly one kind of value, perhaps from a later row on, and now and then another."""
+    """Rows whose columns have mostly one kind of value, and now and then another.
+
+    A column's kind may begin at a later row.
+    """
     columns = [
         (name, draw.choice(KINDS), draw.choice([0, PART + 1]))
         for name in draw.sample(NAMES, draw.randrange(6))
@@ -133,7 +138,10 @@ def arrow_table(draw: Random) -> pa.Table:
 
 
 def write(draw: Random, path: Path) -> list[Row]:
-    """Writes a random table to a file; returns what the format's own library reads of it, with isotune's names."""
+    """Writes a random table to a file.
+
+    Returns what the format's own library reads of it, with isotune's names.
+    """
     if path.suffix == ".parquet":
         pq.write_table(arrow_table(draw), path)
         return pq.read_table(path).to_pylist()
@@ -174,7 +182,10 @@ def write(draw: Random, path: Path) -> list[Row]:
 
 
 def same(value: Any, kept: Any, inside: bool = False) -> bool:
-    """Whether a value of a file is kept: NaN as null, cells as numbers or booleans, and what JSON has not as text."""
+    """Whether a value of a file is kept.
+
+    NaN is kept as null, cells as numbers or booleans, and what JSON lacks as text.
+    """
     match value, kept:
         case (float(), None):
             return math.isnan(value) or (inside and math.isinf(value))
@@ -252,6 +263,8 @@ def test_random_tables_are_kept_or_refused_in_a_line(
             )
             wrong += [f"{index}: {name} came from nowhere" for name in rows]
     with capsys.disabled():
-        counts = f"{codes.count(0)} commands kept all, {codes.count(2)} refused in a line, {len(wrong)} wrong or lost"
-        print(f"\ntables: {2 * TABLES} random tables (seed {SEED}), {counts}")
+        print(
+            f"\ntables: {2 * TABLES} random tables (seed {SEED}), {codes.count(0)} commands kept "
+            f"all, {codes.count(2)} refused in a line, {len(wrong)} wrong or lost"
+        )
     assert wrong == []

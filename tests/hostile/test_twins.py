@@ -34,7 +34,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 
 
 def twins(inputs: Inputs) -> Iterator[tuple[str, list[str], list[str]]]:
-    """A name and two commands, which write to one path; they give different things, unless they are of `EQUAL`."""
+    """A name and two commands, which write to one path.
+
+    They give different things, unless they are of `EQUAL`.
+    """
     other = Path(inputs.text).with_name("other.txt")
     other.write_text("".join(Path(inputs.text).read_text().splitlines(True)[:40]))
     first, second = command_lines(inputs), command_lines(replace(inputs, text=str(other)))
@@ -80,5 +83,6 @@ def test_of_twins_one_ends_well_and_what_is_there_is_its_own(
             assert not [path for path in shared.rglob("*.part")], wrong
             pairs, refused = pairs + 1, refused + 2 - len(won)
     print(
-        f"\ntwins (seed {SEED}): {pairs} pairs of commands, {refused} refused in one line, 0 torn, 0 lost"
+        f"\ntwins (seed {SEED}): {pairs} pairs of commands, {refused} refused in one line, 0 torn, "
+        "0 lost"
     )

@@ -33,7 +33,7 @@ def analyse(
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import make_folder
-    from isotune.lab.analyses import ANALYSES
+    from isotune.lab.analyses import ANALYSES, read_pairs
     from isotune.lab.analyses import analyse as analyse_encoders
 
     if not name:
@@ -47,6 +47,8 @@ def analyse(
         raise InputError(f"encoder {repeated} is named twice")
     if (out / f"{name}.json").exists():
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
+    # A wrong name of a task is told before the encoders are loaded.
+    read_pairs(name, tasks)
     encoders = {label: Encoder.load(path) for label, path in zip(names, encoder, strict=True)}
     make_folder(out)
     with Console(stderr=True).status(f"analysing: {name}"):

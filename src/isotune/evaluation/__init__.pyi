@@ -18,6 +18,7 @@ from .results import RunEvaluation as RunEvaluation
 from .results import STSResult as STSResult
 from .results import TaskResult as TaskResult
 from .results import TransferResult as TransferResult
+from .results import ranking_scores as ranking_scores
 from .retrieval import RetrievalTask as RetrievalTask
 from .sts import STSTask as STSTask
 from .sts import correlations as correlations

@@ -1,4 +1,4 @@
-"""Pairs with scores, encoders with known vectors, and a model's hidden states one sentence at a time."""
+"""Pairs with scores, encoders with known vectors, and hidden states of single sentences."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ def made_pairs(scores: Sequence[float], name: str = "made") -> ScoredPairs:
 
 
 def angled(angles: Sequence[float]) -> Lookup:
-    """The encoder for `made_pairs` in whose plane a pair's vectors are at this angle, in radians."""
+    """The encoder for `made_pairs` that has a pair's vectors at this angle, in radians."""
     vectors = {f"a{i}": (2.0, 0.0) for i in range(len(angles))}
     return Lookup(
         vectors | {f"b{i}": (math.cos(angle), math.sin(angle)) for i, angle in enumerate(angles)}
@@ -55,7 +55,7 @@ def scored(pairs: Path) -> ScoredPairs:
 def states(
     tiny_model: Path, encoder: Encoder
 ) -> Callable[[str], tuple[list[int], list[torch.Tensor]]]:
-    """A sentence's token ids and its hidden states [length, d] of each layer, by transformers alone."""
+    """A sentence's token ids and each layer's hidden states [length, d], by transformers alone."""
     model = AutoModel.from_pretrained(tiny_model, add_pooling_layer=False).eval()
 
     @cache

@@ -32,8 +32,8 @@ def test_findings_and_figure_show_how_far_cosines_spread() -> None:
     quarter, three_quarters = np.quantile(good, (0.25, 0.75))
     table = cosines.compute(ENCODERS, [made_pairs(SCORES)])
     assert cosines.findings(table)[1] == (
-        f"good: cosines from {good.min():.2f} to 1.00, half of them between {quarter:.2f} and {three_quarters:.2f}; "
-        f"Spearman {100 * spearmanr(SCORES, good).statistic:.2f}, 6 pairs."
+        f"good: cosines from {good.min():.2f} to 1.00, half of them between {quarter:.2f} and "
+        f"{three_quarters:.2f}; Spearman {100 * spearmanr(SCORES, good).statistic:.2f}, 6 pairs."
     )
     flat, of_good = cosines.draw(table).axes
     assert [ax.get_title(loc="left").partition(":")[0] for ax in (flat, of_good)] == [

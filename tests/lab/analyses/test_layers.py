@@ -40,7 +40,7 @@ def test_every_layer_and_pooling(encoder: Encoder, scored: ScoredPairs, states: 
 def test_a_random_token_stands_for_a_sentence(
     encoder: Encoder, scored: ScoredPairs, states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first token if all draws are 0, and the last one if they are nearly 1; the seed decides otherwise."""
+    """Draws of 0 take the first token, and draws of nearly 1 the last; the seed decides else."""
     for draw, place in ((0.0, 0), (0.9999, -1)):
         monkeypatch.setattr(torch, "rand", lambda n, generator, draw=draw: torch.full((n,), draw))
         last = layers.compute({"tiny": encoder}, [scored])[-2]

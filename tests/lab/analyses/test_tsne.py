@@ -48,8 +48,8 @@ def test_a_line_joins_the_two_sentences_of_a_pair() -> None:
     table = tsne.compute({"one": ENCODER, "two": ENCODER}, [made_pairs(SCORES)], count=10)
     first = [row["cosine"] for row in table[:40:2]]
     assert tsne.findings(table)[0] == (
-        f"one: mean cosine {np.mean(first[:10]):.2f} of the 10 most similar, {np.mean(first[10:]):.2f} of the 10 least "
-        "similar pairs."
+        f"one: mean cosine {np.mean(first[:10]):.2f} of the 10 most similar, "
+        f"{np.mean(first[10:]):.2f} of the 10 least similar pairs."
     )
     one, _ = tsne.draw(table).axes
     assert one.lines[1].get_xydata().tolist() == [[row["x"], row["y"]] for row in table[:2]]

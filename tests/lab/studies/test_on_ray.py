@@ -17,9 +17,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's o
 
 
 def test_a_study_on_ray(
-    table: dict[str, Any], write: Callable[[dict[str, Any]], Path], tiny_model: Path, tmp_path: Path,
+    table: dict[str, Any],
+    write: Callable[[dict[str, Any]], Path],
+    tiny_model: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     path, runs = write({**table, "arms": table["arms"][:2]}), tmp_path / "out" / "runs"
     monkeypatch.setenv("RAY_worker_niceness", "0")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})

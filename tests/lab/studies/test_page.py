@@ -164,10 +164,13 @@ def links(page: Page) -> list[str]:
     ]
 
 
-def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Path) -> None:
+@pytest.fixture
+def page(results: Results, tmp_path: Path) -> Page:
     results.write(tmp_path)
-    page = Page(write_page(tmp_path))
-    text, raw = page.text, page.html
+    return Page(write_page(tmp_path))
+
+
+def test_the_page_shows_published_beside_measured(results: Results, page: Page) -> None:
     measured = table_lines(STUDY, results.runs)[6].measured(STUDY, "sts")
     for expected in (
         f"SimCSE, batch size 64 {measured} published 63.86 ± 0.50",
@@ -177,22 +180,31 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
         "SimCSE, batch size 16: the disk <is> full",
         "at 3 seeds",
     ):
-        assert expected in text
-    assert "<is>" not in raw
-    assert "Batches <&>" not in raw
+        assert expected in page.text
+
+
+def test_the_page_escapes_texts_and_needs_no_other_file(page: Page) -> None:
+    assert "<is>" not in page.html
+    assert "Batches <&>" not in page.html
     assert not [link for link in links(page) if not link.startswith("#")]
-    for number in (1, 2):
-        picture = imread(tmp_path / "figures" / f"figure-{number}.png")
-        assert min(picture.shape[:2]) > 500
-        assert picture[..., :3].std() > 0.05
-        assert raw.count(f'id="figure-{number}"') == 1
-    assert write_page(tmp_path).read_text() == raw
-    best = max(
-        float(line.measured(STUDY, "sts")[:5])
-        for line in table_lines(STUDY, results.runs)
-        if line.values
-    )
-    assert raw.count(f", {best:.2f}</h2>") == 2
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_figure_is_in_the_page_and_beside_it(number: int, page: Page, tmp_path: Path) -> None:
+    picture = imread(tmp_path / "figures" / f"figure-{number}.png")
+    assert min(picture.shape[:2]) > 500
+    assert picture[..., :3].std() > 0.05
+    assert page.html.count(f'id="figure-{number}"') == 1
+
+
+def test_the_page_is_the_same_when_it_is_made_again(page: Page, tmp_path: Path) -> None:
+    assert write_page(tmp_path).read_text() == page.html
+
+
+def test_the_headings_of_figures_name_the_best_score(results: Results, page: Page) -> None:
+    lines = [line for line in table_lines(STUDY, results.runs) if line.values]
+    best = max(float(line.measured(STUDY, "sts")[:5]) for line in lines)
+    assert page.html.count(f", {best:.2f}</h2>") == 2
 
 
 def drawn(study: Study, number: int, lines: list[Line]) -> list[Axes]:

@@ -1,4 +1,7 @@
-"""The papers' tables and figures: each file holds together, and says what the paper's text says where that is here."""
+"""The papers' tables and figures.
+
+Each file holds together, and says what the paper's text says, where that is here.
+"""
 
 import os
 import re
@@ -158,7 +161,10 @@ def texts() -> dict[str, list[list[str]]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_text_has_the_numbers(name: str, texts: dict[str, list[list[str]]]) -> None:
-    """All of a row in one line and in this order; of a table whose columns are our rows, each number somewhere."""
+    """A row's numbers are in one line of the text, in this order.
+
+    Of a table whose columns are our rows, each number is somewhere.
+    """
     lines = texts[name.partition("/")[0]]
     everywhere = {number for line in lines for number in line}
     for row in rows(name):

@@ -6,6 +6,7 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
+from isotune.lab.studies import job as job_module
 from isotune.lab.studies import run_key as run_key_module
 from isotune.lab.studies.plan import PlannedRun, needs, plan_runs
 from isotune.lab.studies.run_key import run_keys
@@ -162,6 +163,18 @@ def test_the_key_depends_on_the_sources_of_isotune(
         key_with(4, other_py="loss = 1", recipe_toml="steps = 1"),
     ]
     assert len({first, *others}) == 4
+
+
+def test_the_key_counts_what_a_run_is_made_by() -> None:
+    """A file that a key leaves out exists, and a run uses nothing else of its room."""
+    for room, files in run_key_module.UNREAD.items():
+        assert (run_key_module.PACKAGE / room).is_dir()
+        assert all((run_key_module.PACKAGE / room / file).is_file() for file in files)
+    modules = {getattr(value, "__module__", None) or "" for value in vars(job_module).values()}
+    names = [name.split(".") for name in modules if name.startswith("isotune.")]
+    files = ["/".join(parts) + ".py" for _, *parts in names]
+    assert "report/stages.py" in files
+    assert [file for file in files if not run_key_module._counts(file)] == []
 
 
 def test_the_key_depends_on_the_content_of_files_and_models(

@@ -55,14 +55,23 @@ def test_with_stand_ins_tasks_read_other_data() -> None:
     assert study.tasks == ("senteval-sts",)
     assert (changed.tasks, changed.judged, changed.stand_ins) == (("sts",), "sts", True)
     assert changed.published[0].scores["sts12"] == study.published[0].scores["senteval-sts12"]
+    assert departures(changed, study, "", {}) == ["Scored on sts, not senteval-sts."]
+
+
+def test_with_stand_ins_a_study_needs_other_data() -> None:
+    changed = changed_study(read_study("consert/table2"), (), {}, with_stand_ins=True)
     sources, _ = needs(changed)
     assert sources[-2:] == ["sts-unlabelled", "stsb:dev"]
-    assert departures(changed, study, "", {}) == ["Scored on sts, not senteval-sts."]
-    assert changed_study(read_study("self-guided/table4"), (), {}, with_stand_ins=True).tasks == (
-        "senteval-50",
-    )
-    geometry = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
-    assert geometry.scores[0] == "geometry:qqp-sample:train-alignment"
+
+
+def test_nothing_stands_in_for_sentevals_classifications() -> None:
+    changed = changed_study(read_study("self-guided/table4"), (), {}, with_stand_ins=True)
+    assert changed.tasks == ("senteval-50",)
+
+
+def test_with_stand_ins_scores_have_the_names_of_other_data() -> None:
+    changed = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
+    assert changed.scores[0] == "geometry:qqp-sample:train-alignment"
 
 
 def test_another_model_is_told() -> None:

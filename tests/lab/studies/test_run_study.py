@@ -41,18 +41,27 @@ def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path)
     return run
 
 
-def test_every_run_is_made_once_and_is_in_the_table(
-    study: Run,
-    made: list[str],
-    tmp_path: Path,
-    pairs: Path,
-    table: dict[str, Any],
-    tiny_model: Path,
+def test_every_run_is_made_once(
+    study: Run, made: list[str], tmp_path: Path, table: dict[str, Any]
 ) -> None:
     two = {"arms": table["arms"][:2]}
-    outcome = study(**two)
-    assert outcome.failed == 0
+    assert study(**two).failed == 0
     assert len(made) == len(set(made)) == 1 + 2 * 2
+    study(**two)
+    runs = str(tmp_path / "out" / "runs")
+    study(**two, out="other", runs=runs, title="Another study of the same runs")
+    assert len(made) == 5
+    study(**two, seeds=(1, 2), grid={"temperature": [0.5]})
+    # Only the run of seed 2 is new.
+    assert len(made) == 5 + 1
+
+
+@pytest.mark.usefixtures("made")
+def test_every_run_is_in_the_table_and_has_a_folder(
+    study: Run, tmp_path: Path, pairs: Path, table: dict[str, Any], tiny_model: Path
+) -> None:
+    outcome = study(arms=table["arms"][:2])
+    assert outcome.failed == 0
     as_it_is, *trained = Results.read(tmp_path / "out/study.json").runs
     assert (as_it_is.arm, as_it_is.seed, as_it_is.cell) == ("as it is", None, {})
     places = [(run.arm, run.seed, run.cell) for run in trained]
@@ -71,12 +80,6 @@ def test_every_run_is_made_once_and_is_in_the_table(
         assert (run / "metrics.jsonl").exists()
         assert (run / "report.html").exists()
         assert not {path.suffix for path in run.rglob("*")} & {".safetensors"}
-
-    study(**two)
-    study(**two, out="other", runs=str(runs), title="Another study of the same runs")
-    assert len(made) == 5
-    study(**two, seeds=(1, 2), grid={"temperature": [0.5]})
-    assert len(made) == 5 + 1  # that of seed 2
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -138,10 +141,40 @@ def test_a_kill_at_the_end_costs_no_training(
     assert (log.stat().st_ino, log.read_text()[: len(begun[1])]) == begun
 
 
+@pytest.mark.parametrize("damaged", ["last.safetensors", "best-*.safetensors"])
+def test_a_stopped_run_whose_checkpoint_is_damaged_is_made_again(
+    damaged: str,
+    study: Run,
+    made: list[str],
+    table: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    one: dict[str, Any] = {"arms": table["arms"][1:2], "grid": {}, "seeds": (0,)}
+    replace = Path.replace
+
+    def killed(part: Path, path: Path) -> None:
+        replace(part, path)
+        if path.name == "last.safetensors":
+            raise SystemExit
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(SystemExit):
+        study(**one)
+    monkeypatch.setattr(Path, "replace", replace)
+    (checkpoint,) = tmp_path.glob(f"out/runs/*/{damaged}")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    outcome = study(**one, quiet=False)
+    said = capsys.readouterr().err
+    assert f"{checkpoint.parent.name}: a file in it is damaged; the run is made again\n" in said
+    assert outcome.failed == 0
+
+
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     study: Run, made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
-    """What an arm starts from, and what an analysis looks at, are the encoders of earlier runs, which are kept."""
+    """The encoders that an arm starts from, or that an analysis looks at, are kept."""
     score, runs = str(pairs), tmp_path / "out" / "runs"
     arms = table["arms"][:2]
     study(arms=arms, grid={}, seeds=(0,))

@@ -1,5 +1,6 @@
 """The order in which the runs of a study are made."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,15 @@ from isotune.lab.studies import Study
 from isotune.lab.studies.job import RESULT, VALUES, Job
 from isotune.lab.studies.run_study import StudyRuns
 
-EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
+EVALUATION = json.dumps(
+    {
+        "encoder": "x",
+        "tasks": [],
+        "averages": {},
+        "versions": {},
+        "created": "2026-01-01T00:00:00Z",
+    }
+)
 
 STUDY = Study.from_table(
     {

@@ -1,9 +1,12 @@
+import codecs
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study, read_study, study_names
@@ -24,6 +27,13 @@ def table() -> dict[str, Any]:
         "published": [{"arm": "ConSERT", "at": {"batch_size": 16}, "scores": {"stsb": 72.7}}],
         "figures": [{"kind": "curve", "x": "batch_size", "y": "stsb"}],
     }
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(table: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(tomli_w.dumps(table), "utf-8-sig")
+    assert path.read_bytes().startswith(codecs.BOM_UTF8)
+    assert read_study(path) == Study.from_table(table)
 
 
 def test_the_packages_studies_can_be_read() -> None:
@@ -57,6 +67,22 @@ def test_the_packages_studies_can_be_read() -> None:
             "unknown option of the grid in published 1",
         ),
         (
+            {
+                "analyses": ["layers"],
+                "published": [{"arm": "a", "analysis": "layers", "scores": {"spaerman": 1}}],
+            },
+            "unknown column of layers in published 1 'spaerman': did you mean 'spearman'",
+        ),
+        (
+            {
+                "analyses": ["layers"],
+                "published": [
+                    {"arm": "a", "analysis": "layers", "at": {"lyer": 1}, "scores": {"spearman": 1}}
+                ],
+            },
+            "unknown column of layers in published 1 'lyer': did you mean 'layer'",
+        ),
+        (
             {"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]},
             "unknown option of the grid in figure 1 'steps'",
         ),
@@ -73,8 +99,12 @@ def test_an_invalid_study_is_refused_in_one_line(
 
 
 def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:
-    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules; "
-    code += (
-        "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"
+    lines = (
+        "import sys",
+        "import isotune.lab.studies",
+        "isotune.lab.studies.read_study('own/methods')",
+        "assert 'torch' not in sys.modules",
+        "import isotune.lab.studies.plan",
+        "assert not {'transformers', 'scipy'} & sys.modules.keys()",
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)

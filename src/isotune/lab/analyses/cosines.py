@@ -1,7 +1,7 @@
 """Cosine against gold score, a point for each pair (ConSERT, Figure 1, on the test split of STS-B).
 
-A language model gives almost all pairs a high cosine, whatever their gold scores. A good encoder's cosines rise with
-the gold score.
+A language model gives almost all pairs a high cosine, whatever their gold scores. A good encoder's
+cosines rise with the gold score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,26 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman
+from isotune.lab.analyses.analysis import Table, column, grouped, per_encoder, spearman
 from isotune.report import cosines_against_gold
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
     """Makes a row for each encoder and pair."""
     (pairs,) = tasks
-    sides = pairs.sentence1, pairs.sentence2, pairs.scores.tolist()
-    return [
-        {"encoder": name, "sentence1": first, "sentence2": second, "gold": gold, "cosine": cosine}
-        for name, encoder in encoders.items()
-        for first, second, gold, cosine in zip(
-            *sides, cosine_similarities(encoder, pairs).tolist(), strict=True
-        )
-    ]
+    table: Table = []
+    for name, encoder in encoders.items():
+        for number, cosine in enumerate(cosine_similarities(encoder, pairs).tolist()):
+            table.append(
+                {
+                    "encoder": name,
+                    "sentence1": pairs.sentence1[number],
+                    "sentence2": pairs.sentence2[number],
+                    "gold": float(pairs.scores[number]),
+                    "cosine": cosine,
+                }
+            )
+    return table
 
 
 @per_encoder
@@ -42,10 +47,10 @@ def findings(name: str, rows: Table) -> str:
 
 def draw(table: Table) -> Figure:
     """Draws a panel for each encoder, on the same axes."""
-    return cosines_against_gold(
-        {name: _columns(rows) for name, rows in grouped(table, "encoder").items()}
-    )
+    encoders = grouped(table, "encoder")
+    return cosines_against_gold({name: _columns(rows) for name, rows in encoders.items()})
 
 
 def _columns(rows: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.array([row["gold"] for row in rows]), np.array([row["cosine"] for row in rows])
+    """The gold scores [N] and the cosines [N] of rows."""
+    return np.array(column(rows, "gold")), np.array(column(rows, "cosine"))

@@ -17,21 +17,27 @@ from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder
 from isotune.report import legend_below, panels, styled
 
 BANDS = 5
-BINS = 50  # from cosine 0 to 1
+BINS = 50
+"""The number of bins from cosine 0 to 1."""
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
-    """Makes a row for each encoder and band, with the number of its pairs between each two edges of cosine."""
+    """Makes a row for each encoder and band.
+
+    A row has the number of the band's pairs between each two edges of cosine.
+    """
     (pairs,) = tasks
     cosines = {name: cosine_similarities(encoder, pairs) for name, encoder in encoders.items()}
-    low = min(0, floor(BINS * min(values.min() for values in cosines.values())))
-    edges = np.arange(low, BINS + 1) / BINS
+    lowest = min(values.min() for values in cosines.values())
+    edges = np.arange(min(0, floor(BINS * lowest)), BINS + 1) / BINS
     limits = np.linspace(pairs.scores.min(), pairs.scores.max(), BANDS + 1)
-    bands = np.digitize(pairs.scores, limits[1:-1])  # [N], 0 to 4
+    # The bands of the N pairs have the numbers 0 to 4.
+    bands = np.digitize(pairs.scores, limits[1:-1])
     table: Table = []
     for name, values in cosines.items():
         for band in range(BANDS):
             inside = values[bands == band].clip(edges[0], 1)
+            counts, _ = np.histogram(inside, edges)
             table.append(
                 {
                     "encoder": name,
@@ -40,7 +46,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
                     "pairs": len(inside),
                     "mean": float(inside.mean()) if len(inside) else None,
                     "edges": edges.tolist(),
-                    "counts": np.histogram(inside, edges)[0].tolist(),
+                    "counts": counts.tolist(),
                 }
             )
     return table
@@ -49,11 +55,11 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 @per_encoder
 def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of the lowest and of the highest band."""
-    ends = rows[0], rows[-1]
-    low, high = (
-        f"{row['mean']:.2f} of {counted(row['pairs'], 'pair')} with {_gold(row)}" for row in ends
-    )
-    return f"{name}: mean cosine {low}, {high}."
+    return f"{name}: mean cosine {_mean(rows[0])}, {_mean(rows[-1])}."
+
+
+def _mean(row: Row) -> str:
+    return f"{row['mean']:.2f} of {counted(row['pairs'], 'pair')} with {_gold(row)}"
 
 
 @styled
@@ -63,9 +69,10 @@ def draw(table: Table) -> Figure:
     figure, axes = panels(list(encoders), "cosine", "pairs", same="x")
     for ax, rows in zip(axes, encoders.values(), strict=True):
         base = np.zeros(len(rows[0]["counts"]))
-        for i, row in enumerate(rows):
-            left, widths = row["edges"][:-1], np.diff(row["edges"])
-            colour = colormaps["viridis"](i / BANDS)
+        for band, row in enumerate(rows):
+            left = row["edges"][:-1]
+            widths = np.diff(row["edges"])
+            colour = colormaps["viridis"](band / BANDS)
             ax.bar(left, row["counts"], widths, base, align="edge", color=colour, label=_gold(row))
             base = base + row["counts"]
     return legend_below(figure)

@@ -1,17 +1,20 @@
-"""Studies: comparisons as TOML files. Arms x grid x seeds are run once each, and become a table, tests and figures.
+"""Studies: comparisons as TOML files.
+
+Arms x grid x seeds are run once each, and become a table, tests and figures.
 
 | step | module |
 |---|---|
 | what a study file may say | `study.py` |
 | the runs of a study, what they need, and the key of each | `plan.py`, `run_key.py` |
 | one run, here or on Ray | `job.py` |
+| the scores of a run, and the check of their names | `scores.py` |
 | the lines of its table | `lines.py`, `wording.py` |
 | which differences are real | `comparison.py` |
 | figures, results on disk and page | `figures.py`, `page.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
 
-The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of what the papers
-claim are in `claims/`, and other studies in `own/`.
+The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of
+what the papers claim are in `claims/`, and other studies in `own/`.
 """
 
 from importlib import resources
@@ -39,10 +42,8 @@ def read_study(name: str | Path) -> Study:
 
 def _packaged() -> dict[str, Traversable]:
     room = resources.files(__name__)
-    papers = (folder for folder in (room / "papers").iterdir() if folder.is_dir())
-    folders = [*papers, room / "claims", room / "own"]
-    return {
-        name: file
-        for folder in folders
-        for name, file in toml_files(folder, f"{folder.name}/").items()
-    }
+    papers = [folder for folder in (room / "papers").iterdir() if folder.is_dir()]
+    files: dict[str, Traversable] = {}
+    for folder in (*papers, room / "claims", room / "own"):
+        files.update(toml_files(folder, f"{folder.name}/"))
+    return files

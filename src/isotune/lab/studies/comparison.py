@@ -1,14 +1,15 @@
-"""Differences between the lines of a study's table, with what can be said of each: over seeds, and over test pairs.
+"""Differences between the lines of a study's table, over seeds and over test pairs.
 
-Over seeds there are few values, 3 to 8. The paired t-test decides: it is exact if the differences are normal, and it
-gives an interval. Tests that assume no normality, such as Wilcoxon's, can't reach the 5 % level at 5 seeds. Where there
-are several comparisons, Holm's correction keeps the chance of any false positive at 5 %.
+Over seeds there are few values, 3 to 8. The paired t-test decides: it is exact if the differences
+are normal, and it gives an interval. Tests that assume no normality, such as Wilcoxon's, can't
+reach the 5 % level at 5 seeds. Where there are several comparisons, Holm's correction keeps the
+chance of any false positive at 5 %.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import combinations
+from functools import cache, partial
+from itertools import combinations, product
 from statistics import fmean
 
 import numpy as np
@@ -27,29 +28,47 @@ Values = Callable[[Line, int | None], Mapping[str, Floats]]
 class PairedTest:
     """The paired t-test whether differences have mean 0."""
 
-    low: float  # low and high are the ends of the mean's 95 % interval
+    low: float
+    """The lower end of the mean's 95 % interval."""
+
     high: float
-    p: float  # two-sided
+    """The upper end of this interval."""
+
+    p: float
+    """The two-sided p."""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The difference between two lines."""
 
-    first: str  # the title of the first line
+    first: str
+    """The title of the first line."""
+
     second: str
-    difference: (
-        float  # the first line's score minus the second's, the mean over the seeds that both have
-    )
-    n: int  # the number of these seeds; 0 if both lines are untrained
-    test: PairedTest | None = None  # the test over seeds, if there are several
-    p: float | None = None  # its p after Holm's correction for all comparisons of the study
-    # the bootstrap's 95 % interval over test pairs, if the score is a correlation
+    """The title of the second line."""
+
+    difference: float
+    """The first line's score minus the second's, the mean over the seeds that both have."""
+
+    n: int
+    """The number of these seeds; 0 if both lines are untrained."""
+
+    test: PairedTest | None = None
+    """The test over seeds, if there are several."""
+
+    p: float | None = None
+    """The test's p after Holm's correction for all comparisons of the study."""
+
     pairs: tuple[float, float] | None = None
+    """The bootstrap's 95 % interval over test pairs, if the score is a correlation."""
 
     @property
     def differs(self) -> bool:
-        """Whether the lines differ: by the test over seeds if there are several, or else by the interval over pairs."""
+        """Whether the lines differ.
+
+        If there are several seeds, the test over seeds decides, or else the interval over pairs.
+        """
         if self.p is not None:
             return self.p < LEVEL
         return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
@@ -59,52 +78,103 @@ def compare(
     study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], values: Values
 ) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
-    score, by_name = study.judged, {task.name: task for task in tasks}
+    judged_tasks = _judged_tasks(study, tasks)
+    samples = None
+    if judged_tasks:
+        samples = cache(partial(_samples, study, judged_tasks, values))
+    comparisons = []
+    for first, second in _compared_lines(study, lines):
+        comparison = _compared(study.judged, first, second, samples)
+        if comparison:
+            comparisons.append(comparison)
+    return _corrected(comparisons)
+
+
+def _corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The comparisons, with the corrected p of those that are tested over seeds."""
+    tests = [comparison.test for comparison in comparisons if comparison.test]
+    p_values = iter(holm([test.p for test in tests]))
+    corrected = []
+    for comparison in comparisons:
+        if comparison.test:
+            comparison = replace(comparison, p=next(p_values))
+        corrected.append(comparison)
+    return tuple(corrected)
+
+
+def _judged_tasks(study: Study, tasks: Sequence[DevTask]) -> list[DevTask]:
+    """The tasks that make the judged score; none if it is another score, such as an accuracy."""
+    score = study.judged
     members = study.averages.get(score) or GROUPS.get(score, (score,))
-    # Those that make the judged score; none if it is another kind of score, such as an accuracy.
-    judged_tasks = [by_name[member] for member in members] if by_name.keys() >= set(members) else []
+    by_name = {task.name: task for task in tasks}
+    if not by_name.keys() >= set(members):
+        return []
+    return [by_name[member] for member in members]
 
-    @cache
-    def samples(line: Line, seed: int | None) -> Floats:
-        known, way = values(line, seed), (study.aggregation, study.metric)
-        scores = [
-            resampled(task, known[task.name], *way, i)[task.name]
-            for i, task in enumerate(judged_tasks)
-        ]
-        return np.asarray(np.mean(scores, axis=0))
 
-    def compared(first: Line, second: Line) -> Comparison | None:
-        # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
-        seeds = [
-            (a, b)
-            for a in first.values[score]
-            for b in second.values[score]
-            if a == b or None in (a, b)
-        ]
-        if not seeds:
-            return None
-        differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
-        over_pairs = [samples(first, a) - samples(second, b) for a, b in seeds if judged_tasks]
-        return Comparison(
-            first.title,
-            second.title,
-            fmean(differences),
-            n=0 if seeds == [(None, None)] else len(seeds),
-            test=paired_test(differences) if len(seeds) > 1 else None,
-            pairs=interval(np.mean(over_pairs, axis=0)) if over_pairs else None,
+def _samples(
+    study: Study, tasks: Sequence[DevTask], values: Values, line: Line, seed: int | None
+) -> Floats:
+    """The mean score [resamples] of a line's encoder over tasks, on samples of the tasks' rows."""
+    row_values = values(line, seed)
+    scores = []
+    for number, task in enumerate(tasks):
+        of_task = resampled(
+            task, row_values[task.name], study.aggregation, study.metric, seed=number
         )
+        scores.append(of_task[task.name])
+    return np.asarray(np.mean(scores, axis=0))
 
-    comparisons = [
-        made
-        for lines_of_both in _compared_lines(study, lines)
-        if (made := compared(*lines_of_both))
-    ]
-    corrected = iter(holm([comparison.test.p for comparison in comparisons if comparison.test]))
-    return tuple(replace(each, p=next(corrected)) if each.test else each for each in comparisons)
+
+def _compared(
+    score: str, first: Line, second: Line, samples: Callable[[Line, int | None], Floats] | None
+) -> Comparison | None:
+    """Compares two lines by a score; None if they have no seed in common."""
+    seeds = _paired_seeds(first.values[score], second.values[score])
+    if not seeds:
+        return None
+    differences = []
+    over_pairs = []
+    for a, b in seeds:
+        differences.append(first.values[score][a] - second.values[score][b])
+        if samples:
+            over_pairs.append(samples(first, a) - samples(second, b))
+    test = None
+    if len(differences) > 1:
+        test = paired_test(differences)
+    pairs = None
+    if over_pairs:
+        pairs = interval(np.mean(over_pairs, axis=0))
+    return Comparison(
+        first=first.title,
+        second=second.title,
+        difference=fmean(differences),
+        n=0 if seeds == [(None, None)] else len(seeds),
+        test=test,
+        pairs=pairs,
+    )
+
+
+def _paired_seeds(
+    first: Iterable[int | None], second: Iterable[int | None]
+) -> list[tuple[int | None, int | None]]:
+    """The seeds of two lines whose values are subtracted.
+
+    The one value of an untrained model, whose seed is None, is paired with every seed of the other
+    line.
+    """
+    pairs = []
+    for a, b in product(first, second):
+        if a == b or None in (a, b):
+            pairs.append((a, b))
+    return pairs
 
 
 def paired_test(differences: Sequence[float]) -> PairedTest:
-    """Tests whether differences [n], n > 1, have mean 0. Equal differences have no variance to test by: p is 1 or 0."""
+    """Tests whether differences [n], n > 1, have mean 0.
+
+    Equal differences have no variance to test by: p is 1 or 0.
+    """
     values = np.asarray(differences, np.float64)
     mean = float(values.mean())
     if np.ptp(values) <= 1e-12 * max(1.0, abs(mean)):
@@ -115,7 +185,10 @@ def paired_test(differences: Sequence[float]) -> PairedTest:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Corrects k p values for multiple comparisons (Holm, Scandinavian Journal of Statistics, 1979)."""
+    """Corrects k p values for multiple comparisons.
+
+    The method is that of Holm, Scandinavian Journal of Statistics, 1979.
+    """
     order = np.argsort(p_values)
     factors = np.arange(len(order), 0, -1)
     corrected = np.empty(len(order))
@@ -124,22 +197,34 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
-    """The pairs of lines to compare: two arms at the same place in the grid, or two places of a single arm."""
+    """The pairs of lines to compare, the later line of the table first.
+
+    These are two arms at the same place in the grid, or two places of a single arm.
+    """
     measured = [line for line in lines if study.judged in line.values and not line.kept_start]
-    arms = list(dict.fromkeys(line.arm for line in measured))
-    against = {arm.name: arm.against for arm in study.arms if arm.against}
+    is_single_arm = len({line.arm for line in measured}) == 1
     for earlier, later in combinations(measured, 2):
-        small, large = sorted((earlier.cell, later.cell), key=len)
-        same_place = bool(study.best) or small.items() <= large.items()
-        if against:
-            compared = same_place and against.get(later.arm) == earlier.arm
-        elif len(arms) == 1:
-            compared = study.compare == "all" or earlier is measured[0]
+        if is_single_arm and not study.rivals:
+            is_compared = study.compare == "all" or earlier is measured[0]
         else:
-            compared = (
-                same_place
-                and earlier.arm != later.arm
-                and (study.compare == "all" or earlier.arm == arms[0])
-            )
-        if compared:
+            are_rivals = _are_rivals(study, measured[0].arm, earlier.arm, later.arm)
+            is_compared = are_rivals and _at_same_place(study, earlier, later)
+        if is_compared:
             yield later, earlier
+
+
+def _are_rivals(study: Study, first: str, earlier: str, later: str) -> bool:
+    """Whether a study compares two arms, of which one is earlier; `first` is the first of all."""
+    if study.rivals:
+        return study.rivals.get(later) == earlier
+    if study.compare == "all":
+        return earlier != later
+    return earlier == first != later
+
+
+def _at_same_place(study: Study, first: Line, second: Line) -> bool:
+    """Whether the options that both lines have are the same. The best cells of arms always are."""
+    if study.best:
+        return True
+    small, large = sorted((first.cell, second.cell), key=len)
+    return small.items() <= large.items()

@@ -3,17 +3,19 @@
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
 
-from collections.abc import Sequence
-from math import isfinite, nan
+from collections.abc import Mapping, Sequence
+from math import nan
 from operator import itemgetter
+from typing import Any, TypeGuard
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies import wording
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import START, Figure, Study
+from isotune.lab.studies.study import START, Figure, Study, Value
 from isotune.report import (
     BLUE,
     INK,
@@ -26,122 +28,209 @@ from isotune.report import (
     styled,
 )
 
-LETTER = 0.075  # inches of a letter in an axis's names
+LETTER = 0.075
+"""The inches of a letter in an axis's names."""
+
 BAND_OPACITY = 0.18
 
 
 @styled
 def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """Draws a figure of a study; None if the lines have nothing to draw."""
-    return (_curve if figure.kind == "curve" else _bars)(study, figure, lines)
+    if figure.kind == "curve":
+        return _draw_curves(study, figure, lines)
+    return _draw_bars(study, figure.y, lines)
 
 
 def title(figure: Figure) -> str:
     """What a figure shows, in words."""
-    over = f" by {wording.value_text(figure.x)}" if figure.x else ""
-    return f"{wording.score_title(figure.y)}{over}"
+    score = wording.score_title(figure.y)
+    if not figure.x:
+        return score
+    return f"{score} by {wording.value_text(figure.x)}"
 
 
 def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
-    """Where the score that a figure shows is highest, in words; the figure's title if nothing is measured."""
-    measured = {line.title: summary[0] for line in lines if (summary := line.summary(figure.y))}
-    if not measured:
+    """Where the score that a figure shows is highest, in words.
+
+    If nothing is measured, this is the figure's title.
+    """
+    means = {}
+    for line in lines:
+        summary = line.summary(figure.y)
+        if summary:
+            means[line.title] = summary[0]
+    if not means:
         return title(figure)
-    printed = {
-        name: wording.measured_digits(study, figure.y, value) for name, value in measured.items()
-    }
-    highest = printed[max(measured, key=measured.__getitem__)]
+    printed = {name: wording.measured_digits(study, figure.y, mean) for name, mean in means.items()}
+    highest = printed[max(means, key=means.__getitem__)]
     best = " and ".join(name for name, digits in printed.items() if digits == highest)
     return f"{title(figure)}: highest with {best}, {highest}"
 
 
-def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
-    """A curve for each arm and each place in the rest of the grid; arms without the option are level lines."""
-    values = list(dict.fromkeys(line.cell[figure.x] for line in lines if figure.x in line.cell))
-    if not values:
+class _Axis:
+    """The horizontal axis of curves: the values of an option, and where each of them is."""
+
+    def __init__(self, option: str, lines: Sequence[Line]) -> None:
+        self.option = option
+        having = [line for line in lines if option in line.cell]
+        self.values = list(dict.fromkeys(line.cell[option] for line in having))
+        self.numeric = all(map(_is_number, self.values))
+        self._places: dict[Value, float] = {}
+        for number, value in enumerate(self.values):
+            if self.numeric and _is_number(value):
+                self._places[value] = float(value)
+            else:
+                self._places[value] = float(number)
+
+    def points(self, lines: Sequence[Line]) -> list[tuple[float, Line]]:
+        """The lines from left to right with their places; lines without the option are left out."""
+        points = []
+        for line in lines:
+            if self.option in line.cell:
+                points.append((self._places[line.cell[self.option]], line))
+        return sorted(points, key=itemgetter(0))
+
+    def level(self, line: Line) -> list[tuple[float, Line]]:
+        """The two ends of a level line."""
+        places = self._places.values()
+        return [(min(places), line), (max(places), line)]
+
+    def label(self, ax: Axes, *, log: bool) -> None:
+        """Writes the values below the axis."""
+        if not self.numeric:
+            texts = [wording.value_text(value) for value in self.values]
+            ax.set_xticks(range(len(self.values)), texts)
+        elif log:
+            ax.set_xscale("log")
+            places = list(self._places.values())
+            ax.set_xticks(places, [f"{place:g}" for place in places], rotation=45)
+            ax.minorticks_off()
+
+
+def _is_number(value: Value) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _draw_curves(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
+    """A curve for each arm and each place in the rest of the grid.
+
+    Arms without the option of the horizontal axis are level lines.
+    """
+    axis = _Axis(figure.x, lines)
+    if not axis.values:
         return None
-    numbers = [
-        float(value)
-        for value in values
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    numeric = len(numbers) == len(values)
-    place_of = dict(
-        zip(values, numbers if numeric else map(float, range(len(values))), strict=True)
-    )
     drawing, (ax,) = panels(
         [""], wording.value_text(figure.x), wording.heading(study, figure.y), size=(5.6, 3.8)
     )
-    both = False
-    groups: dict[str, list[Line]] = {}
-    for line in lines:
-        cell = {key: value for key, value in line.cell.items() if key != figure.x}
-        groups.setdefault(wording.line_title(line.arm, cell), []).append(line)
-    for number, (name, group) in enumerate(groups.items()):
+    any_beside_measured = False
+    for number, (name, group) in enumerate(_curves(figure, lines).items()):
         style = look(number)
-        points = sorted(
-            ((place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell),
-            key=itemgetter(0),
-        )
+        points = axis.points(group)
         if not points:
-            points = [
-                (place, group[0]) for place in (min(place_of.values()), max(place_of.values()))
-            ]
+            points = axis.level(group[0])
             style["marker"] = ""
         x = np.array([place for place, _ in points])
-        mean, deviation = _measured(study, [line for _, line in points], figure.y)
-        known = np.isfinite(
-            mean
-        )  # a line joins the cells that are measured, over those that are not
-        if known.any():
-            low, high = (mean - deviation)[known], (mean + deviation)[known]
-            ax.fill_between(x[known], low, high, color=style["color"], alpha=BAND_OPACITY)
-            ax.plot(x[known], mean[known], label=name, **style)
-        published = np.array([_published(line, figure.y) for _, line in points])
-        if (printed := np.isfinite(published)).any():
-            both |= bool(known.any())
-            rings = style | {"linestyle": ":", "markerfacecolor": "none", "markeredgewidth": 2}
-            named = "_" if known.any() else f"{name}, published"
-            ax.plot(x[printed], published[printed], label=named, linewidth=1, **rings)
-    if both:  # one entry for all
+        members = [line for _, line in points]
+        is_measured = _plot_measured(ax, x, _measured(study, members, figure.y), name, style)
+        published = _published(members, figure.y)
+        label = "_" if is_measured else f"{name}, published"
+        is_published = _plot_published(ax, x, published, label, style)
+        if is_measured and is_published:
+            any_beside_measured = True
+    if any_beside_measured:
+        # The legend has one entry for all published values beside measured ones.
         ax.plot([], [], color=INK, linewidth=1, label="published", **RING | {"linestyle": ":"})
-    if not numeric:
-        ax.set_xticks(range(len(values)), [wording.value_text(value) for value in values])
-    elif figure.log:
-        ax.set_xscale("log")
-        ax.set_xticks(numbers, [f"{x:g}" for x in numbers], rotation=45)
-        ax.minorticks_off()
+    axis.label(ax, log=figure.log)
     return legend_below(drawing)
 
 
-def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
-    score = figure.y
-    drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
+def _curves(figure: Figure, lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """The lines of each curve by its name: those that differ in the horizontal axis alone."""
+    curves: dict[str, list[Line]] = {}
+    for line in lines:
+        cell = {option: value for option, value in line.cell.items() if option != figure.x}
+        curves.setdefault(wording.line_title(line.arm, cell), []).append(line)
+    return curves
+
+
+def _plot_measured(
+    ax: Axes, x: NDArray[np.float64], y: NDArray[np.float64], name: str, style: Mapping[str, Any]
+) -> bool:
+    """Plots means and deviations [2, N] at N places; says whether any mean is there.
+
+    A line joins the cells that are measured, over those that are not.
+    """
+    mean, deviation = y
+    is_known = np.isfinite(mean)
+    if not is_known.any():
+        return False
+    low = (mean - deviation)[is_known]
+    high = (mean + deviation)[is_known]
+    ax.fill_between(x[is_known], low, high, color=style["color"], alpha=BAND_OPACITY)
+    ax.plot(x[is_known], mean[is_known], label=name, **style)
+    return True
+
+
+def _plot_published(
+    ax: Axes, x: NDArray[np.float64], y: NDArray[np.float64], label: str, style: Mapping[str, Any]
+) -> bool:
+    """Plots published values [N] at N places; says whether any is there."""
+    is_printed = np.isfinite(y)
+    if not is_printed.any():
+        return False
+    rings = {**style, "linestyle": ":", "markerfacecolor": "none", "markeredgewidth": 2}
+    ax.plot(x[is_printed], y[is_printed], label=label, linewidth=1, **rings)
+    return True
+
+
+def _draw_bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | None:
+    drawn = []
+    for line in lines:
+        if score in line.values or np.isfinite(_published([line], score)):
+            drawn.append(line)
     if not drawn:
         return None
     names = [line.title for line in drawn]
-    size = 4 + LETTER * max(map(len, names)), 1 + 0.32 * len(names)
-    drawing, (ax,) = panels([""], wording.heading(study, score), size=size)
+    width = 4 + LETTER * max(map(len, names))
+    height = 1 + 0.32 * len(names)
+    drawing, (ax,) = panels([""], wording.heading(study, score), size=(width, height))
     mean, deviation = _measured(study, drawn, score)
     (places,) = np.nonzero(np.isfinite(mean))
     ax.barh(places, mean[places], 0.7, xerr=deviation[places], color=BLUE, ecolor=INK)
     starts = _measured(study, drawn, START + score)[0]
     if np.isfinite(starts).any():
         ax.plot(starts, range(len(drawn)), "D", color=VERMILION, label="start")
-    published = [_published(line, score) for line in drawn]
-    if any(map(isfinite, published)):
+    published = _published(drawn, score)
+    if np.isfinite(published).any():
         ax.plot(published, range(len(drawn)), color=INK, markersize=7, label="published", **RING)
     names_down(ax, names)
     return legend_below(drawing)
 
 
 def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
-    """The means and standard deviations [2, lines] of a score, on the table's scale; NaN where it is not measured."""
-    summaries = [line.summary(score) or (nan, None) for line in lines]
-    return np.array(
-        [[wording.scaled(study, score, value or 0.0) for value in summary] for summary in summaries]
-    ).T
+    """The means and standard deviations [2, lines] of a score, on the table's scale.
+
+    They are NaN where the score is not measured. The deviation of a single value is 0.
+    """
+    columns = []
+    for line in lines:
+        mean, deviation = line.summary(score) or (nan, None)
+        columns.append(
+            [
+                wording.scaled(study, score, mean),
+                wording.scaled(study, score, deviation or 0.0),
+            ]
+        )
+    return np.array(columns).T
 
 
-def _published(line: Line, score: str) -> float:
-    return line.published.scores.get(score, nan) if line.published else nan
+def _published(lines: Sequence[Line], score: str) -> NDArray[np.float64]:
+    """The published values [lines] of a score; NaN where the paper prints none."""
+    values = []
+    for line in lines:
+        if line.published:
+            values.append(line.published.scores.get(score, nan))
+        else:
+            values.append(nan)
+    return np.array(values)

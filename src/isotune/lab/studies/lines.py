@@ -1,4 +1,4 @@
-"""The lines of a study's table: every arm at every place in the grid, with its scores over the seeds."""
+"""The lines of a study's table: every arm at every place in the grid, with its scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,28 +12,44 @@ from isotune.lab.studies.wording import digits, line_title, measured_digits
 
 
 class MadeRun(Result):
-    """A run of a study, with its scores or the reason for its failure."""
+    """A run of a study, with its scores or the reason for its failure.
 
-    arm: str  # arm, model, seed and cell are those of `PlannedRun`
+    Arm, model, seed and cell are those of `PlannedRun`.
+    """
+
+    arm: str
     model: str
     seed: int | None
     cell: dict[str, Value]
-    run: str  # its key; "" if its model is not on this machine
-    problem: str = ""  # why it failed; "" if it did not
-    values: dict[str, float]  # score -> value; empty if it failed
+
+    run: str
+    """The run's key; "" if its model is not on this machine."""
+
+    problem: str = ""
+    """Why the run failed; "" if it did not."""
+
+    values: dict[str, float]
+    """The value of each score; empty if the run failed."""
 
 
 @dataclass(eq=False)
 class Line:
     """An arm at one place in the grid."""
 
-    arm: str  # its name
-    cell: Cell  # the place
-    values: dict[str, dict[int | None, float]] = field(
-        default_factory=dict
-    )  # score -> seed -> value
-    problems: list[str] = field(default_factory=list)  # why runs failed
-    published: Published | None = None  # what the paper prints there
+    arm: str
+    """The arm's name."""
+
+    cell: Cell
+    """The place."""
+
+    values: dict[str, dict[int | None, float]] = field(default_factory=dict)
+    """The values of each score, by seed."""
+
+    problems: list[str] = field(default_factory=list)
+    """Why runs failed."""
+
+    published: Published | None = None
+    """What the paper prints there."""
 
     @property
     def title(self) -> str:
@@ -42,69 +58,107 @@ class Line:
 
     @property
     def kept_start(self) -> bool:
-        """Whether every run kept its start, because no step scored better: then nothing was trained to compare."""
+        """Whether every run kept its start, because no step scored better.
+
+        Then nothing was trained to compare.
+        """
         steps = self.values.get("kept_step", {}).values()
         return bool(steps) and not any(steps)
 
     def summary(self, score: str) -> tuple[float, float | None] | None:
-        """A score's mean and standard deviation (by n - 1; None of one seed) over the seeds; None if no run has it."""
+        """A score's mean and standard deviation over the seeds; None if no run has it.
+
+        The deviation is that by n - 1. With one seed it is None.
+        """
         values = list(self.values.get(score, {}).values())
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        return (float(np.mean(values)), deviation) if values else None
+        if not values:
+            return None
+        mean = float(np.mean(values))
+        if len(values) == 1:
+            return mean, None
+        return mean, float(np.std(values, ddof=1))
 
     def measured(self, study: Study, score: str) -> str:
         """Mean and standard deviation of a score as text; "" if no run has it."""
-        values = [value for value in self.summary(score) or () if value is not None]
-        return " ± ".join(measured_digits(study, score, value) for value in values)
+        summary = self.summary(score)
+        if summary is None:
+            return ""
+        mean, deviation = summary
+        text = measured_digits(study, score, mean)
+        if deviation is None:
+            return text
+        return f"{text} ± {measured_digits(study, score, deviation)}"
 
     def printed(self, study: Study, score: str) -> str:
         """The published value and standard deviation as text; "" if the paper prints none."""
-        both = [self.published.scores, self.published.deviation] if self.published else []
-        return " ± ".join(digits(study, score, values[score]) for values in both if score in values)
+        if self.published is None:
+            return ""
+        texts = []
+        for values in (self.published.scores, self.published.deviation):
+            if score in values:
+                texts.append(digits(study, score, values[score]))
+        return " ± ".join(texts)
 
 
 def table_lines(
     study: Study, runs: Iterable[MadeRun], statistics: Mapping[str, Mapping[str, float]] = {}
 ) -> list[Line]:
-    """The lines of runs (seeds share one), those of datasets and their sizes, then those that only the paper has.
+    """The lines of a study's table.
 
-    If the study shows each arm's best cell alone, that line tells of the problems of all cells.
+    First come the lines of runs, where all seeds share a line; then those of datasets and their
+    sizes; and then those that only the paper has. If the study shows each arm's best cell alone,
+    that line tells of the problems of all cells.
     """
-    by_place: dict[tuple[str, tuple[tuple[str, Value], ...]], Line] = {}
-    for run in runs:
-        line = by_place.setdefault((run.arm, tuple(run.cell.items())), Line(run.arm, run.cell))
-        line.problems += [run.problem] if run.problem else []
-        for score, value in run.values.items():
-            line.values.setdefault(score, {})[run.seed] = value
-    lines = list(by_place.values())
+    lines = _lines_of_runs(runs)
     if study.best:
-        arms = dict.fromkeys(line.arm for line in lines)
-        lines = [
-            _best_line(study.best, [line for line in lines if line.arm == arm]) for arm in arms
-        ]
+        lines = _best_lines(study.best, lines)
     for name, sizes in statistics.items():
-        lines.append(
-            Line(name, {}, values={size: {None: number} for size, number in sizes.items()})
-        )
+        values: dict[str, dict[int | None, float]] = {
+            size: {None: number} for size, number in sizes.items()
+        }
+        lines.append(Line(name, {}, values=values))
     for published in study.published:
-        if published.analysis:
-            continue
-        beside = next(
-            (
-                line
-                for line in lines
-                if line.arm == published.arm and (study.best or line.cell == published.at)
-            ),
-            None,
-        )
-        if beside is None:
-            lines.append(beside := Line(published.arm, published.at))
-        beside.published = published
+        if not published.analysis:
+            _line_beside(study, published, lines).published = published
     return lines
 
 
+def _lines_of_runs(runs: Iterable[MadeRun]) -> list[Line]:
+    by_place: dict[tuple[str, tuple[tuple[str, Value], ...]], Line] = {}
+    for run in runs:
+        place = (run.arm, tuple(run.cell.items()))
+        line = by_place.setdefault(place, Line(run.arm, run.cell))
+        if run.problem:
+            line.problems.append(run.problem)
+        for score, value in run.values.items():
+            line.values.setdefault(score, {})[run.seed] = value
+    return list(by_place.values())
+
+
+def _best_lines(score: str, lines: Iterable[Line]) -> list[Line]:
+    """The line of each arm with the highest mean of a score."""
+    by_arm: dict[str, list[Line]] = {}
+    for line in lines:
+        by_arm.setdefault(line.arm, []).append(line)
+    return [_best_line(score, cells) for cells in by_arm.values()]
+
+
 def _best_line(score: str, cells: Sequence[Line]) -> Line:
-    means = [(line.summary(score) or (-inf,))[0] for line in cells]
+    means = []
+    for line in cells:
+        summary = line.summary(score)
+        means.append(summary[0] if summary else -inf)
     best = cells[means.index(max(means))]
     best.problems = [problem for line in cells for problem in line.problems]
     return best
+
+
+def _line_beside(study: Study, published: Published, lines: list[Line]) -> Line:
+    """The line that published numbers belong to; a new line if there is none."""
+    for line in lines:
+        same_place = study.best or line.cell == published.at
+        if line.arm == published.arm and same_place:
+            return line
+    line = Line(published.arm, published.at)
+    lines.append(line)
+    return line

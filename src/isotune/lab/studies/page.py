@@ -1,7 +1,7 @@
-"""A study's page: its table with the published numbers beside it, the differences, the figures and the analyses.
+"""A study's page: its table with published numbers, the differences, the figures and the analyses.
 
-The page is one file, made of the study's folder alone (study.json, analyses/), so it can be made again
-when the runs are gone. Each figure is also written beside it, as PNG.
+The page is one file, made of the study's folder alone (study.json, analyses/), so it can be made
+again when the runs are gone. Each figure is also written beside it, as PNG.
 """
 
 from base64 import b64encode
@@ -17,7 +17,7 @@ from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.figures import draw, finding, title
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.study import Figure, Study
+from isotune.lab.studies.study import Figure, Published, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
 from isotune.report import save_png, svg, template
 
@@ -29,15 +29,32 @@ class Results(Result):
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
-    name: str  # the study's name, or its file
-    study: Study  # the study itself
-    model: str  # the model that replaced every model of the study; "" if none did
-    stand_ins: tuple[str, ...] = ()  # the sources that stand in for published data
-    runs: tuple[MadeRun, ...]  # in the order of the study
-    statistics: dict[str, dict[str, float]]  # dataset -> size -> number
-    comparisons: tuple[Comparison, ...]  # the differences between the table's lines
-    analyses: tuple[str, ...]  # the names of the analyses that were made
-    facts: dict[str, str | int]  # versions, machine and time
+    name: str
+    """The study's name, or its file."""
+
+    study: Study
+    """The study itself."""
+
+    model: str
+    """The model that replaced every model of the study; "" if none did."""
+
+    stand_ins: tuple[str, ...] = ()
+    """The sources that stand in for published data."""
+
+    runs: tuple[MadeRun, ...]
+    """The runs, in the order of the study."""
+
+    statistics: dict[str, dict[str, float]]
+    """The sizes of each dataset: the number of each size."""
+
+    comparisons: tuple[Comparison, ...]
+    """The differences between the table's lines."""
+
+    analyses: tuple[str, ...]
+    """The names of the analyses that were made."""
+
+    facts: dict[str, str | int]
+    """Versions, machine and time."""
 
     @property
     def lines(self) -> list[Line]:
@@ -52,7 +69,10 @@ class Results(Result):
 def write_page(folder: Path) -> Path:
     """Writes study.html and the figures into a study's folder; returns the page's path."""
     results = Results.read(folder / STUDY)
-    study, lines = results.study, results.lines
+    study = results.study
+    lines = results.lines
+    figures = list(_figures(folder / "figures", study, lines))
+    analyses = [_analysis(folder / "analyses", study, name) for name in results.analyses]
     text = template("study.html.j2").render(
         results=results,
         study=study,
@@ -61,12 +81,12 @@ def write_page(folder: Path) -> Path:
         heading=partial(heading, study),
         is_best=partial(_is_best, study, lines),
         best=score_title(study.best),
-        grouped=any(arm.against for arm in study.arms),
+        grouped=bool(study.rivals),
         is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
-        figures=list(_figures(folder / "figures", study, lines)),
-        analyses=[_analysis(folder / "analyses", study, name) for name in results.analyses],
+        figures=figures,
+        analyses=analyses,
     )
     page = folder / "study.html"
     write_text(page, text)
@@ -74,57 +94,76 @@ def write_page(folder: Path) -> Path:
 
 
 def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
-    """Writes PAPER.html beside the folders of a paper's studies, with the tables of all; returns the page's path."""
-    page = folder / f"{names[0].partition('/')[0]}.html"
-    made = [Results.read(folder / name / STUDY) for name in names]
-    write_text(page, template("paper.html.j2").render(paper=page.stem, made=made, heading=heading))
+    """Writes PAPER.html, with the tables of all of a paper's studies; returns the page's path.
+
+    The page is beside the folders of the studies.
+    """
+    paper, _, _ = names[0].partition("/")
+    page = folder / f"{paper}.html"
+    results = [Results.read(folder / name / STUDY) for name in names]
+    text = template("paper.html.j2").render(paper=paper, made=results, heading=heading)
+    write_text(page, text)
     return page
 
 
 def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
-    over_seeds = line.summary(score)
-    comparable = [
-        other
-        for other in lines
-        if other is not line and study.group(other.arm) == study.group(line.arm)
-    ]
-    rivals = [rival[0] for other in comparable if (rival := other.summary(score))]
-    return (
-        is_share(study, score)
-        and over_seeds is not None
-        and bool(rivals)
-        and over_seeds[0] > max(rivals)
-    )
+    """Whether a line's mean is above those of all lines that are ranked with it."""
+    summary = line.summary(score)
+    if summary is None or not is_share(study, score):
+        return False
+    group = study.group(line.arm)
+    rivals = []
+    for other in lines:
+        rival = other.summary(score)
+        if other is not line and rival is not None and study.group(other.arm) == group:
+            rivals.append(rival[0])
+    if not rivals:
+        return False
+    return summary[0] > max(rivals)
 
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
-    """Writes the figures that can be drawn; gives the finding and the SVG element of each."""
-    for number, figure in enumerate(
-        study.figures or [Figure(kind="bars", y=study.judged)] * bool(study.arms), 1
-    ):
-        if drawn := draw(study, figure, lines):
-            save_png(drawn, folder / f"figure-{number}.png")
-            yield finding(study, figure, lines), svg(drawn, f"figure-{number}", title(figure))
+    """Writes the figures that can be drawn; gives the finding and the SVG element of each.
+
+    A study with arms that names no figure has bars of the score that it judges by.
+    """
+    figures = study.figures
+    if not figures and study.arms:
+        figures = (Figure(kind="bars", y=study.judged),)
+    for number, figure in enumerate(figures, 1):
+        drawing = draw(study, figure, lines)
+        if drawing:
+            name = f"figure-{number}"
+            save_png(drawing, folder / f"{name}.png")
+            yield finding(study, figure, lines), svg(drawing, name, title(figure))
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
-    """Reads the files of an analysis. To these are added its picture, and what the paper prints beside the measured."""
-    content, picture = (
-        read_json(folder / f"{name}.json"),
-        b64encode((folder / f"{name}.png").read_bytes()).decode(),
-    )
+    """Reads the files of an analysis, for the page.
+
+    To these are added its picture, and what the paper prints beside the measured.
+    """
+    content = read_json(folder / f"{name}.json")
+    picture = b64encode((folder / f"{name}.png").read_bytes()).decode()
     published = []
     for row in study.published:
         if row.analysis == name:
-            place = {"encoder": row.arm, **row.at}
-            measured: Mapping[str, Any] = next(
-                (each for each in content["table"] if place.items() <= each.items()), {}
-            )
-            found = {
-                score: scaled(study, score, measured[score])
-                for score in row.scores
-                if score in measured
-            }
-            published.append((row, found))
-    shown = {key: content[key] for key in ("title", "findings")}
-    return {**shown, "picture": f"data:image/png;base64,{picture}", "published": published}
+            published.append((row, _measured_beside(study, row, content["table"])))
+    return {
+        "title": content["title"],
+        "findings": content["findings"],
+        "picture": f"data:image/png;base64,{picture}",
+        "published": published,
+    }
+
+
+def _measured_beside(
+    study: Study, published: Published, table: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """The measured values of the row of an analysis's table that published numbers belong to."""
+    place = {"encoder": published.arm, **published.at}
+    for row in table:
+        if place.items() <= row.items():
+            scores = [score for score in published.scores if score in row]
+            return {score: scaled(study, score, row[score]) for score in scores}
+    return {}

@@ -1,60 +1,65 @@
 """A study from its file to its page: what `isotune study` does.
 
-Each run is made once, in RUNS/KEY. A study that was stopped and is started again, or another study that shares RUNS,
-uses the runs that are there. Then the study's folder is written anew, also if runs failed: study.json, the figures, and
-the page last.
+Each run is made once, in RUNS/KEY. A study that was stopped and is started again, or another study
+that shares RUNS, uses the runs that are there. Then the study's folder is written anew, also if
+runs failed: study.json, the figures, and the page last.
 """
+
+from __future__ import annotations
 
 import os
 import platform
 import time
 from collections import UserDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from graphlib import TopologicalSorter
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, counted, telling
-from isotune.evaluation import DevTask, Evaluation, load_tasks
-from isotune.files import make_folder, read_arrays, read_json
+from isotune.evaluation import DevTask, Floats
+from isotune.files import make_folder, read_arrays
 from isotune.kernels import gpu_name
-from isotune.lab.analyses import analyse
+from isotune.lab.analyses import analyse, read_pairs
+from isotune.lab.analyses.analysis import versions
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, RayRuns, try_to_make
-from isotune.lab.studies.lines import MadeRun, table_lines
+from isotune.lab.studies.job import VALUES, Job, RayRuns, read_tasks, try_to_make
+from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
 from isotune.lab.studies.run_key import run_keys
-from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
+from isotune.lab.studies.scores import check_scores, run_scores
+from isotune.lab.studies.study import SIZES, Study
 from isotune.lab.studies.wording import line_title, measured_digits
-from isotune.training import PREDICTIONS
 
-QUICK_TASKS = (
-    "stsb-open",
-)  # for the training's own report; the study's tasks are evaluated after it
+QUICK_TASKS = ("stsb-open",)
+"""The tasks of a training's own report. The study's tasks are evaluated after the training."""
 
 
 @dataclass(frozen=True)
 class StudyOutcome:
     """How a study ended."""
 
-    page: Path  # the path of its page
-    failed: int  # the number of runs that failed
+    page: Path
+    """The path of its page."""
+
+    failed: int
+    """The number of runs that failed."""
 
 
-def run_study(
+# These are the choices of `isotune study` and `isotune reproduce`, by the names of their flags.
+def run_study(  # noqa: PLR0913
     name: str | Path,
     out: str | Path,
     *,
@@ -67,7 +72,9 @@ def run_study(
     threads: int | None = None,
     quiet: bool = False,
 ) -> StudyOutcome:
-    """Makes the runs of a study that are not there yet, and its page, which says what is not as in the study's file.
+    """Makes the runs of a study that are not there yet, and its page.
+
+    The page says what is not as in the study's file.
 
     Args:
         name: a study of the package, or a TOML file.
@@ -77,234 +84,302 @@ def run_study(
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
         stand_ins: use data that stand in for published data where these are only on the hub.
-        on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this machine: a run on each
-            GPU, or without GPUs on each `threads` processors. Else this process makes one run after another.
+        on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this
+            machine: a run on each GPU, or without GPUs on each `threads` processors. Else this
+            process makes one run after another.
         threads: of each run on Ray; 1 if None.
         quiet: print nothing on standard error.
 
     Raises:
-        InputError: the study, an option, a folder or a number is invalid. Errors in a single run are in the table.
+        InputError: the study, a name in it, an option, a folder or a number is invalid. Errors in
+            a single run are in the table.
     """
+    _check_threads(threads, on_ray=on_ray)
+    study = _as_asked(read_study(name), model, seeds, options or {}, stand_ins=stand_ins)
+    folder = Path(runs or Path(out, "runs"))
+    # This refuses wrong names, before anything is written.
+    all_runs = StudyRuns(study, folder, model, _console(quiet=quiet))
+    _make_folders([Path(out), folder])
+    with RayRuns(threads or 1) if on_ray else nullcontext(RunsHere()) as workers:
+        all_runs.make(workers)
+    all_runs.results(str(name), Path(out), _facts(workers)).write(Path(out))
+    return StudyOutcome(write_page(Path(out)), len(all_runs.problems))
+
+
+def _check_threads(threads: int | None, *, on_ray: bool) -> None:
     if threads is not None and (threads < 1 or not on_ray):
         raise InputError(
-            f"threads {threads}: 1 or more, for runs on Ray; OMP_NUM_THREADS is for those of this process"
+            f"threads {threads}: 1 or more, for runs on Ray; OMP_NUM_THREADS is for those of this "
+            "process"
         )
-    published, out = read_study(name), Path(out)
-    study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
-    departed = departures(study, published, model, options or {})
-    note, cost = " ".join(filter(None, [*departed, study.note])), "" if departed else study.cost
-    study = study.model_copy(update={"note": note, "cost": cost})
-    folder = Path(runs or out / "runs")
-    for path in (out, folder):
-        with telling(OSError, f"{path}: it can't be made", "; name another folder"):
-            make_folder(path)
-    console = Console(
+
+
+def _as_asked(
+    published: Study,
+    model: str,
+    seeds: Sequence[int],
+    options: Mapping[str, Any],
+    *,
+    stand_ins: bool,
+) -> Study:
+    """A study with the changes that are asked for.
+
+    Its note tells them, and its cost is then unknown.
+    """
+    study = changed_study(published, seeds, options, with_stand_ins=stand_ins)
+    departed = departures(study, published, model, options)
+    if not departed:
+        return study
+    if study.note:
+        departed.append(study.note)
+    return study.model_copy(update={"note": " ".join(departed), "cost": ""})
+
+
+def _console(*, quiet: bool) -> Console:
+    return Console(
         stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False
     )
-    all_runs = StudyRuns(study, folder, model, console)
-    with RayRuns(threads or 1) if on_ray else nullcontext() as tasks:
-        all_runs.make(tasks)
-    made = all_runs.made()
-    sources = dict.fromkeys(source for run in all_runs.planned for source in run.inputs.data)
-    Results(
-        name=str(name),
-        study=study,
-        model=model,
-        stand_ins=tuple(filter(is_stand_in, sources)),
-        runs=made,
-        statistics={dataset: _sizes(dataset) for dataset in study.statistics},
-        comparisons=all_runs.compare(made),
-        analyses=all_runs.analyse(out / "analyses"),
-        facts={
-            **{name: version(name) for name in ("isotune", "torch", "transformers")},
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "gpu": gpu_name(),
-            "cores": os.cpu_count() or 1,
-            "processes": tasks.count if tasks else 1,
-            "threads of each": tasks.threads if tasks else torch.get_num_threads(),
-            "made": time.strftime("%Y-%m-%d %H:%M"),
-        },
-    ).write(out)
-    return StudyOutcome(write_page(out), len(all_runs.problems))
+
+
+def _make_folders(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with telling(OSError, f"{folder}: it can't be made", "; name another folder"):
+            make_folder(folder)
+
+
+def _facts(workers: RayRuns | RunsHere) -> dict[str, str | int]:
+    """The versions, the machine and the time of a study's results."""
+    facts: dict[str, str | int] = {**versions(), "python": platform.python_version()}
+    facts["platform"] = platform.platform()
+    facts["gpu"] = gpu_name()
+    facts["cores"] = os.cpu_count() or 1
+    facts["processes"] = workers.count
+    facts["threads of each"] = workers.threads
+    facts["made"] = time.strftime("%Y-%m-%d %H:%M")
+    return facts
+
+
+class RunsHere:
+    """Makes runs in this process, one after another. What it offers is what `RayRuns` offers."""
+
+    count = 1
+
+    def __init__(self) -> None:
+        self.threads = torch.get_num_threads()
+        self.running: list[Job] = []
+
+    def start(self, job: Job) -> None:
+        """Takes a run, which `wait` makes."""
+        self.running.append(job)
+
+    def wait(self) -> tuple[Job, str]:
+        """Makes the run that was taken; gives its job, and the reason of its failure or ""."""
+        job = self.running.pop()
+        return job, try_to_make(job)
 
 
 def _sizes(name: str) -> dict[str, float]:
+    """The sizes of a dataset by the names of `SIZES`; 0 for a split that it lacks."""
     dataset = DATASETS[name]
-    splits = [
-        split for split in SIZES if split in dataset.splits and dataset.splits[split].gold_count
-    ]
-    counts = {split: len(list(read(f"{name}:{split}", dataset.row_types[0]))) for split in splits}
-    return {**dict.fromkeys(SIZES, 0), **counts, "texts": len(list(read(name, Sentence)))}
+    sizes: dict[str, float] = dict.fromkeys(SIZES, 0)
+    for split in SIZES:
+        if split in dataset.splits and dataset.splits[split].gold_count:
+            rows = read(f"{name}:{split}", dataset.row_types[0])
+            sizes[split] = len(list(rows))
+    sizes["texts"] = len(list(read(name, Sentence)))
+    return sizes
 
 
 class StudyRuns:
     """The runs of a study, each in a folder named by its key."""
 
     def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
-        self.study, self._say = study, console.print
-        self.planned = plan_runs(study, model or None)  # the runs in the lines of the table
-        self.tasks = (
-            load_tasks(study.tasks) if study.tasks else []
-        )  # now, so that a wrong name costs no run
+        """Plans the runs and checks what they read and show; makes nothing yet."""
+        self.study = study
+        self.model = model
+        self._say = console.print
+        # The runs in the lines of the table.
+        self.planned = plan_runs(study, model)
+        # Names are checked and the data of tasks are read now, so that a wrong name costs no run.
+        self.tasks = read_tasks(study.tasks)
+        check_scores(study, self.planned, self.tasks)
+        for analysis in study.analyses:
+            read_pairs(analysis, study.analysed)
         baselines = [run.baseline for run in self.planned if run.baseline]
-        # Why a run failed; at first, those whose model is not on this machine.
-        keys, self.problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
-        needed = {run.start for run in self.planned}
-        if study.analyses:
-            needed |= {run for run in self.planned if run.recipe and run.seed == study.seeds[0]}
-        kept = {keys[run] for run in needed if run in keys}  # whose encoders are kept
-        folders = {run: folder / key for run, key in keys.items()}
+        keys, problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
+        # Why runs failed. At first these are the runs whose model is not on this machine.
+        self.problems = problems
+        # The jobs of the other runs and of their baselines.
+        self.jobs = self._jobs({run: folder / key for run, key in keys.items()})
 
-        def recipe(run: PlannedRun) -> dict[str, Any] | None:
-            model = str(folders[run.start] / "encoder") if run.start else run.model
-            return (
-                {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None
-            )
-
-        self.jobs = {  # of these runs and their baselines, if their model is on this machine
-            run: Job(
-                folder=folders[run],
-                recipe=recipe(run),
+    def _jobs(self, folders: Mapping[PlannedRun, Path]) -> dict[PlannedRun, Job]:
+        kept_folders = {folders[run] for run in self._needed_later() if run in folders}
+        jobs = {}
+        for run, folder in folders.items():
+            start = run.model
+            if run.start:
+                start = str(folders[run.start] / "encoder")
+            recipe = None
+            if run.recipe:
+                recipe = {**run.recipe.table(), "model": start, "tasks": QUICK_TASKS}
+            jobs[run] = Job(
+                folder=folder,
+                recipe=recipe,
                 model=run.model,
                 encoder=run.encoder,
-                tasks=study.tasks,
-                pairs=study.pairs,
+                tasks=self.study.tasks,
+                pairs=self.study.pairs,
                 classifier_seed=run.classifier_seed,
-                keep=key in kept,
+                keep=folder in kept_folders,
             )
-            for run, key in keys.items()
-        }
+        return jobs
 
-    def make(self, tasks: RayRuns | None = None) -> None:
-        """Makes the runs that are not done, those of the first seed and cell first.
+    def _needed_later(self) -> set[PlannedRun]:
+        """The runs whose encoders other runs or analyses need."""
+        needed = {run.start for run in self.planned if run.start}
+        if self.study.analyses:
+            for run in self.planned:
+                if run.recipe and run.seed == self.study.seeds[0]:
+                    needed.add(run)
+        return needed
 
-        Without `tasks`, this process makes them.
-        """
-        first: dict[Path, PlannedRun] = {}  # of the runs of each key
+    def make(self, workers: RayRuns | RunsHere) -> None:
+        """Makes the runs that are not done, those of the first seed and cell first."""
+        # The first run of each folder stands for all runs with the same key.
+        first: dict[Path, PlannedRun] = {}
         for run in sorted(self.jobs, key=attrgetter("turn")):
             first.setdefault(self.jobs[run].folder, run)
-        waiting = [run for run in first.values() if not self.jobs[run].is_done]
-        self._say(
-            f"{self.study.title}: {counted(len(first), 'run')}, {len(first) - len(waiting)} of them already done"
-        )
-        for job in (self.jobs[run] for run in waiting):
-            if job.is_damaged:
-                self._say(f"{job.folder}: a file in it is damaged; the run is made again")
-        while waiting or (tasks and tasks.running):
-            failed = next((run for run in waiting if run.start in self.problems), None)
-            begun = tasks.running.values() if tasks else ()
-            unmade = {job.folder for job in (*begun, *(self.jobs[run] for run in waiting))}
-            ready = next(
-                (
-                    run
-                    for run in waiting
-                    if not run.start or self.jobs[run.start].folder not in unmade
-                ),
-                None,
-            )
-            if failed and failed.start:
-                waiting.remove(failed)
-                self._ended(failed, f"{failed.start.title} failed, from which it starts")
-            elif ready and (not tasks or len(tasks.running) < tasks.count):
-                waiting.remove(ready)
-                if tasks:
-                    tasks.start(self.jobs[ready])
-                else:
-                    self._ended(ready, try_to_make(self.jobs[ready]))
-            elif tasks:
-                job, problem = tasks.wait()
-                self._ended(first[job.folder], problem)
+        waiting = {}
+        for folder, run in first.items():
+            if not self.jobs[run].is_done:
+                waiting[folder] = run
+        done = len(first) - len(waiting)
+        self._say(f"{self.study.title}: {counted(len(first), 'run')}, {done} of them already done")
+        for folder, run in waiting.items():
+            if self.jobs[run].is_damaged:
+                self._say(f"{folder}: a file in it is damaged; the run is made again")
+        self._make_in_order(waiting, workers)
 
-    def _ended(self, run: PlannedRun, problem: str) -> None:
-        problem = problem or ("" if self.jobs[run].is_done else "its result is not there")
+    def _make_in_order(
+        self, waiting: Mapping[Path, PlannedRun], workers: RayRuns | RunsHere
+    ) -> None:
+        """Makes these runs, by their folders. Each comes after the run that it starts from."""
+        sorter: TopologicalSorter[Path] = TopologicalSorter()
+        for folder, run in waiting.items():
+            sorter.add(folder)
+            if run.start and self.jobs[run.start].folder in waiting:
+                sorter.add(folder, self.jobs[run.start].folder)
+        sorter.prepare()
+        ready: set[Path] = set()
+        while sorter.is_active():
+            ready.update(sorter.get_ready())
+            in_order = [folder for folder in waiting if folder in ready]
+            failed = self._first_behind_a_failed_run(in_order, waiting)
+            if failed:
+                folder, problem = failed
+                ready.remove(folder)
+            elif in_order and len(workers.running) < workers.count:
+                workers.start(self.jobs[waiting[in_order[0]]])
+                ready.remove(in_order[0])
+                continue
+            else:
+                job, problem = workers.wait()
+                folder = job.folder
+            self._note_end(waiting[folder], problem)
+            sorter.done(folder)
+
+    def _first_behind_a_failed_run(
+        self, folders: Sequence[Path], waiting: Mapping[Path, PlannedRun]
+    ) -> tuple[Path, str] | None:
+        """The first of these runs whose start has failed, with the problem that it has by that."""
+        for folder in folders:
+            start = waiting[folder].start
+            if start in self.problems:
+                return folder, f"{start.title} failed, from which it starts"
+        return None
+
+    def _note_end(self, run: PlannedRun, problem: str) -> None:
+        """Says how a run ended, and notes the problem of all runs with its key if it has one."""
+        job = self.jobs[run]
+        if not problem and not job.is_done:
+            problem = "its result is not there"
         if problem:
-            folder = self.jobs[run].folder
-            self.problems |= {
-                same: problem for same, job in self.jobs.items() if job.folder == folder
-            }
+            for same, other in self.jobs.items():
+                if other.folder == job.folder:
+                    self.problems[same] = problem
             self._say(f"{run.title}: failed: {problem}")
             return
         values = self._values(run)
-        printed = (score for score in self.study.scores if score in values)
-        texts = [
-            f"{score} {measured_digits(self.study, score, values[score])}" for score in printed
-        ]
+        texts = []
+        for score in self.study.scores:
+            if score in values:
+                texts.append(f"{score} {measured_digits(self.study, score, values[score])}")
         self._say(f"{run.title}: {', '.join(texts) or 'made'}")
 
     def made(self) -> tuple[MadeRun, ...]:
         """The runs in the lines of the table, with the scores of those that are done."""
-        return tuple(
-            MadeRun(
-                arm=run.arm,
-                model=run.model,
-                seed=run.seed,
-                cell=dict(run.cell),
-                run=self.jobs[run].folder.name if run in self.jobs else "",
-                problem=self.problems.get(run, ""),
-                values=self._values(run),
+        made = []
+        for run in self.planned:
+            made.append(
+                MadeRun(
+                    arm=run.arm,
+                    model=run.model,
+                    seed=run.seed,
+                    cell=dict(run.cell),
+                    run=self.jobs[run].folder.name if run in self.jobs else "",
+                    problem=self.problems.get(run, ""),
+                    values=self._values(run),
+                )
             )
-            for run in self.planned
-        )
+        return tuple(made)
 
     def _values(self, run: PlannedRun | None) -> dict[str, float]:
-        job = self.jobs.get(run) if run else None
-        if run is None or job is None or not job.is_done:
+        """The scores of a run; none if it is not done."""
+        if run is None or not self._is_done(run):
             return {}
-        study, result = self.study, read_json(job.folder / RESULT)
-        evaluation = Evaluation.model_validate(result["evaluation"])
-        values: dict[str, float] = result["scores"] | evaluation.scores(
-            study.aggregation, study.metric
+        return run_scores(self.study, self.jobs[run].folder, self._values(run.baseline))
+
+    def _is_done(self, run: PlannedRun) -> bool:
+        return run in self.jobs and self.jobs[run].is_done
+
+    def results(self, name: str, out: Path, facts: Mapping[str, str | int]) -> Results:
+        """What the study found, under its name. The analyses are written into its folder `out`."""
+        made = self.made()
+        sources = dict.fromkeys(chain(*(run.inputs.data for run in self.planned)))
+        return Results(
+            name=name,
+            study=self.study,
+            model=self.model,
+            stand_ins=tuple(filter(is_stand_in, sources)),
+            runs=made,
+            statistics={dataset: _sizes(dataset) for dataset in self.study.statistics},
+            comparisons=self.compare(made),
+            analyses=self.analyse(out / "analyses"),
+            facts=dict(facts),
         )
-        for name, members in study.averages.items():
-            if values.keys() >= set(members):
-                values[name] = fmean(values[member] for member in members)
-        baseline, cosines, predictions = (
-            self._values(run.baseline),
-            read_arrays(job.folder / VALUES),
-            {},
-        )
-        if (job.folder / PREDICTIONS).exists():
-            predictions = read_arrays(job.folder / PREDICTIONS)
-        arrays = {
-            f"{PREDICTED}:{key[4:]}": array
-            for key, array in predictions.items()
-            if key.startswith("dev")
-        }
-        arrays[COSINE] = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
-        for score in study.scores:
-            name, _, number = score.rpartition(":")
-            if name in arrays and number.isdecimal() and int(number) < len(arrays[name]):
-                values[score] = float(arrays[name][int(number)])
-            if score.startswith(START) and score.removeprefix(START) in baseline:
-                values[score] = baseline[score.removeprefix(START)]
-        return values
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
-        folders = {
-            (line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()
-        }
+        files = {}
+        for run, job in self.jobs.items():
+            files[line_title(run.arm, run.cell), run.seed] = job.folder / VALUES
+
+        def values(line: Line, seed: int | None) -> Mapping[str, Floats]:
+            return read_arrays(files[line.title, seed])
+
         tasks = [task for task in self.tasks if isinstance(task, DevTask)]
-        lines = table_lines(self.study, made)
-        return compare(
-            self.study,
-            lines,
-            tasks,
-            lambda line, seed: read_arrays(folders[line.title, seed] / VALUES),
-        )
+        return compare(self.study, table_lines(self.study, made), tasks, values)
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
-        """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
-        encoders = _LazyEncoders()
-        for run in self.planned:
-            job = self.jobs.get(run)
-            if job and job.is_done and run.seed in (None, self.study.seeds[0]):
-                trained = partial(Encoder.load, job.folder / "encoder")
-                untrained = partial(Encoder.load, run.model, **run.encoder.model_dump())
-                encoders[line_title(run.arm, run.cell)] = trained if run.recipe else untrained
+        """Writes the study's analyses of the first seed's encoders; returns the names of those.
+
+        An analysis that can't be made is left out, and one line says why.
+        """
+        encoders = self._encoders()
+        if not encoders:
+            return ()
         names = []
-        for name in self.study.analyses if encoders else ():
+        for name in self.study.analyses:
             try:
                 analyse(name, encoders, self.study.analysed).write(folder)
                 names.append(name)
@@ -312,9 +387,24 @@ class StudyRuns:
                 self._say(f"analysis {name} failed: {error}")
         return tuple(names)
 
+    def _encoders(self) -> _LazyEncoders:
+        """The encoders of the runs of the first seed that are done, and the untrained ones."""
+        encoders = _LazyEncoders()
+        for run in self.planned:
+            if not self._is_done(run) or run.seed not in (None, self.study.seeds[0]):
+                continue
+            load = partial(Encoder.load, run.model, **run.encoder.model_dump())
+            if run.recipe:
+                load = partial(Encoder.load, self.jobs[run].folder / "encoder")
+            encoders[line_title(run.arm, run.cell)] = load
+        return encoders
+
 
 class _LazyEncoders(UserDict[str, Any]):
-    """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
+    """Encoders by name. Each is loaded at every access and not kept.
+
+    All of a study's encoders may not fit in memory.
+    """
 
     def __getitem__(self, name: str) -> Encoder:
         return self.data[name]()

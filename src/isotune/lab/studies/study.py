@@ -1,9 +1,13 @@
-"""The schema of a study file: arms, grid, seeds and tasks, and what a paper prints of them. Loads no torch.
+"""The schema of a study file: arms, grid, seeds and tasks, and what a paper prints of them.
 
-An arm is a recipe, a method, or a model that is evaluated untrained. Every arm is run at every cell of the grid with
-every seed. Options are those of `Recipe.with_options`. An option of the study applies to the arms that have it.
+Loads no torch.
+
+An arm is a recipe, a method, or a model that is evaluated untrained. Every arm is run at every cell
+of the grid with every seed. Options are those of `Recipe.with_options`. An option of the study
+applies to the arms that have it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -11,24 +15,40 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data import DATASETS
-from isotune.errors import invalid, unknown
+from isotune.errors import InputError, invalid, unknown
 from isotune.lab.analyses import ANALYSES
 
-Value = bool | int | float | str | tuple[bool | int | float | str, ...]  # of an option
-Cell = Mapping[str, Value]  # a place in the grid: the options that vary, with their values there
-# Scores of a run besides its evaluation: the best dev score, the score of a method's test rows at that step, the step,
-# the number of steps, and the seconds that they took. Of a mean of named parts, "dev:NAME" and "test:NAME" are parts.
+Value = bool | int | float | str | tuple[bool | int | float | str, ...]
+"""The value of an option."""
+
+Cell = Mapping[str, Value]
+"""A place in the grid: the options that vary, with their values there."""
+
 RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds")
-# The score "cosine:7" is the cosine of pair 7, from 0: of the study's `pairs`, or else of its first task.
+"""Scores of a run besides its evaluation.
+
+These are the best dev score, the score of a method's test rows at that step, the step, the number
+of steps, and the seconds that the steps took. Of a mean of named parts, "dev:NAME" and "test:NAME"
+are the parts.
+"""
+
 COSINE = "cosine"
-# The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that name.
+"""The score "cosine:7" is the cosine of pair 7, counted from 0: of the study's `pairs`, or else of
+its first task."""
+
 PREDICTED = "predicted"
-START = "start:"  # the score "start:sts" is the STS score of the model that the run started from
-# The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all.
+"""The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that
+name."""
+
+START = "start:"
+"""The score "start:sts" is the STS score of the model that the run started from."""
+
 SIZES = ("train", "dev", "test", "texts")
-STUDY_KEYS = frozenset(
-    {"model", "seed", "tasks"}
-)  # options of a run for which a study has a key of its own
+"""The sizes of a dataset that a study can print: rows with a score or label in each split, and
+texts in all."""
+
+STUDY_KEYS = frozenset({"model", "seed", "tasks"})
+"""Options of a run for which a study has a key of its own."""
 
 
 class _Table(BaseModel):
@@ -38,20 +58,35 @@ class _Table(BaseModel):
 class Arm(_Table):
     """One of the things that a study compares."""
 
-    name: Annotated[str, Field(min_length=1)]  # its name in tables
-    recipe: str = ""  # a recipe of the package, or a TOML file
-    # a method with its default options, instead of a recipe. Without either, the model stays untrained.
+    name: Annotated[str, Field(min_length=1)]
+    """The arm's name in tables."""
+
+    recipe: str = ""
+    """A recipe of the package, or a TOML file."""
+
     method: str = ""
-    data: tuple[str, ...] = ()  # sources to train on; needed if the recipe names none
-    model: str = ""  # the model to start from; the study's if empty
-    start: str = (
-        ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
-    )
-    against: str = (
-        ""  # an earlier arm, the only one that this arm is compared with; see `Study.compare`
-    )
-    options: dict[str, Any] = {}  # options that differ from the recipe
-    grid: dict[str, tuple[Value, ...]] | None = None  # replaces the study's grid for this arm
+    """A method with its default options, instead of a recipe.
+
+    Without either, the model stays untrained.
+    """
+
+    data: tuple[str, ...] = ()
+    """The sources to train on. They are needed if the recipe names none."""
+
+    model: str = ""
+    """The model to start from; the study's model if empty."""
+
+    start: str = ""
+    """An earlier arm. This arm starts from that arm's encoder of the same seed and cell."""
+
+    against: str = ""
+    """An earlier arm, the only one that this arm is compared with; see `Study.compare`."""
+
+    options: dict[str, Any] = {}
+    """Options that differ from the recipe."""
+
+    grid: dict[str, tuple[Value, ...]] | None = None
+    """Replaces the study's grid for this arm."""
 
     @property
     def trained(self) -> bool:
@@ -66,7 +101,8 @@ class Arm(_Table):
             )
         if not self.trained and (self.data or self.start):
             raise ValueError(
-                f"arm {self.name}: data or start is given, but it has no recipe or method to train by"
+                f"arm {self.name}: data or start is given, but it has no recipe or method to "
+                "train by"
             )
         return self
 
@@ -74,75 +110,134 @@ class Arm(_Table):
 class Published(_Table):
     """Numbers that a paper prints at one place of its table."""
 
-    arm: str  # the name of an arm. Any other name adds a line to the table, for reference.
-    at: dict[
-        str, Value
-    ] = {}  # the cell of the grid; of an analysis, the columns that identify a row of its table
-    analysis: str = ""  # the analysis that the numbers belong to; the study's own table if empty
-    scores: dict[str, float]  # score -> value as printed; of an analysis, column -> value
-    deviation: dict[str, float] = {}  # score -> standard deviation as printed
-    note: str = ""  # a remark for the reader
+    arm: str
+    """The name of an arm. Any other name adds a line to the table, for reference."""
+
+    at: dict[str, Value] = {}
+    """The cell of the grid. Of an analysis: the columns that identify a row of its table."""
+
+    analysis: str = ""
+    """The analysis that the numbers belong to; the study's own table if empty."""
+
+    scores: dict[str, float]
+    """Each score's value as printed. Of an analysis: each column's value."""
+
+    deviation: dict[str, float] = {}
+    """Each score's standard deviation as printed."""
+
+    note: str = ""
+    """A remark for the reader."""
 
 
 class Figure(_Table):
     """A figure that is drawn from the study's table."""
 
-    kind: Literal["curve", "bars"]  # a line for each arm; a bar for each line of the table
-    y: str  # the score
-    x: str = ""  # the horizontal axis of a curve, an option of the grid
-    log: bool = False  # whether this axis is logarithmic
+    kind: Literal["curve", "bars"]
+    """A curve has a line for each arm. Bars stand for each line of the table."""
+
+    y: str
+    """The score."""
+
+    x: str = ""
+    """The horizontal axis of a curve, an option of the grid."""
+
+    log: bool = False
+    """Whether this axis is logarithmic."""
 
 
 class Study(_Table):
     """A comparison, or a table of a paper."""
 
-    title: str  # what the study compares, in a line
-    paper: str = ""  # the paper's short name; empty if the study is of no paper
-    source: str = ""  # where the published numbers are printed
-    model: str = BUNDLED_MODEL  # the published model. Arms that name no other start from it.
-    # each arm is run with each of them in each cell
+    title: str
+    """What the study compares, in a line."""
+
+    paper: str = ""
+    """The paper's short name; empty if the study is of no paper."""
+
+    source: str = ""
+    """Where the published numbers are printed."""
+
+    model: str = BUNDLED_MODEL
+    """The published model. Arms that name no other start from it."""
+
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
-    tasks: tuple[
-        str, ...
-    ] = ()  # what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`
-    pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines the table shows
-    # the table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`; or "start:" before
-    # such a key; or a score as `COSINE` and `PREDICTED` describe it.
+    """Each arm is run with each seed in each cell."""
+
+    tasks: tuple[str, ...] = ()
+    """What encoders are evaluated on; names as in `isotune.evaluation.load_tasks`."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Sentences whose cosines the table shows."""
+
     scores: Annotated[tuple[str, ...], Field(min_length=1)]
-    # whether SentEval's classifiers have the run's seed; an untrained arm is then scored with every seed
+    """The table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`;
+    or "start:" before such a key; or a score as `COSINE` and `PREDICTED` describe it."""
+
     classifier_seeds: bool = False
-    aggregation: Literal["all", "mean", "wmean"] = (
-        "all"  # how a task's score is made of its subsets
-    )
-    metric: Literal["spearman", "pearson"] = "spearman"  # which correlation scores are
-    judge: str = ""  # the score by which arms are compared; the first of `scores` if empty
-    # compare every arm with the first one, or with all others. A single arm's cells are compared instead. Where arms
-    # name what they are compared `against`, only these arms are compared.
+    """Whether SentEval's classifiers have the run's seed.
+
+    An untrained arm is then scored with every seed.
+    """
+
+    aggregation: Literal["all", "mean", "wmean"] = "all"
+    """How a task's score is made of its subsets."""
+
+    metric: Literal["spearman", "pearson"] = "spearman"
+    """Which correlation scores are."""
+
+    judge: str = ""
+    """The score by which arms are compared; the first of `scores` if empty."""
+
     compare: Literal["first", "all"] = "first"
-    # a score. Of each arm's cells, the table shows only the cell with the highest mean of this score.
+    """Every arm is compared with the first one, or with all others. A single arm's cells are
+    compared instead. Where arms name what they are compared `against`, only these arms are
+    compared."""
+
     best: str = ""
-    # further scores that are means of others, for a paper's own averages
+    """A score by which the table shows only one cell of each arm: that with the highest mean."""
+
     averages: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
-    # the table prints correlations and accuracies times this: 100, or 1 if the paper prints 0.760
+    """Further scores that are means of others, for a paper's own averages."""
+
     scale: Literal[1, 100] = 100
-    cost: str = ""  # how long the study takes, and whether that is measured or estimated
-    note: str = ""  # a remark for the reader
-    options: dict[str, Any] = {}  # applied to every arm that has them
-    stand_ins: bool = (
-        False  # whether data that stand in for published data are used (`recipes.resolve`)
-    )
-    # option -> values. An arm is run at each combination of the options that it has.
+    """The table prints correlations and accuracies times this: 100, or 1 if the paper prints
+    0.760."""
+
+    cost: str = ""
+    """How long the study takes, and whether that is measured or estimated."""
+
+    note: str = ""
+    """A remark for the reader."""
+
+    options: dict[str, Any] = {}
+    """Options that apply to every arm that has them."""
+
+    stand_ins: bool = False
+    """Whether data that stand in for published data are used (`recipes.resolve`)."""
+
     grid: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
-    arms: tuple[Arm, ...] = ()  # what is compared
-    statistics: tuple[
-        str, ...
-    ] = ()  # datasets whose sizes (`SIZES`), counted, are lines of the table
-    published: tuple[Published, ...] = ()  # what the paper prints
-    figures: tuple[Figure, ...] = ()  # drawn from the table
-    # names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed
+    """The values of options. An arm is run at each combination of the options that it has."""
+
+    arms: tuple[Arm, ...] = ()
+    """What is compared."""
+
+    statistics: tuple[str, ...] = ()
+    """Datasets whose sizes (`SIZES`), counted, are lines of the table."""
+
+    published: tuple[Published, ...] = ()
+    """What the paper prints."""
+
+    figures: tuple[Figure, ...] = ()
+    """What is drawn from the table."""
+
     analyses: tuple[str, ...] = ()
-    # the scored pairs that the analyses look at; those of the published figures if empty
+    """Names in `isotune.lab.analyses.ANALYSES`.
+
+    Each is made of every arm's encoder of the first seed.
+    """
+
     analysed: tuple[str, ...] = ()
+    """The scored pairs that the analyses look at; those of the published figures if empty."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "study") -> Self:
@@ -166,60 +261,81 @@ class Study(_Table):
     def axes(self) -> dict[str, list[Value]]:
         """Every option that the study or an arm varies, with all of its values."""
         axes: dict[str, list[Value]] = {}
-        for grid in (self.grid, *(arm.grid or {} for arm in self.arms)):
+        grids = [self.grid]
+        grids += [arm.grid for arm in self.arms if arm.grid]
+        for grid in grids:
             for key, values in grid.items():
                 axes[key] = list(dict.fromkeys([*axes.get(key, ()), *values]))
         return axes
 
+    @property
+    def rivals(self) -> dict[str, str]:
+        """The arm that each arm is compared with, of the arms that name one."""
+        return {arm.name: arm.against for arm in self.arms if arm.against}
+
     def group(self, arm: str) -> str:
-        """The name that arms whose lines are ranked together share: the arm they are compared `against`, or ""."""
-        against = {each.name: each.against for each in self.arms if each.against}
-        return against.get(arm, arm) if against else ""
+        """The name that the arms of a ranking share: the arm they are compared `against`, or ""."""
+        if not self.rivals:
+            return ""
+        return self.rivals.get(arm, arm)
 
     @field_validator("arms")
     @classmethod
     def _arms_in_order(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
-        names = [arm.name for arm in arms]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"two arms are called {twice[0]}")
-        trained: list[str] = []
-        for place, arm in enumerate(arms):
-            if arm.against and arm.against not in names[:place]:
-                raise unknown(f"arm before {arm.name}", arm.against, names[:place] or ["none"])
-            if arm.start and arm.start not in trained:
-                raise unknown(f"trained arm before {arm.name}", arm.start, trained or ["none"])
-            trained += [arm.name] if arm.trained else []
+        counts = Counter(arm.name for arm in arms)
+        repeated = [name for name, count in counts.items() if count > 1]
+        if repeated:
+            raise ValueError(f"two arms are called {min(repeated)}")
+        earlier: list[str] = []
+        earlier_trained: list[str] = []
+        for arm in arms:
+            if arm.against:
+                _check(f"arm before {arm.name}", [arm.against], earlier)
+            if arm.start:
+                _check(f"trained arm before {arm.name}", [arm.start], earlier_trained)
+            earlier.append(arm.name)
+            if arm.trained:
+                earlier_trained.append(arm.name)
         return arms
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
-        given = {*self.axes, *self.options, *(key for arm in self.arms for key in arm.options)}
-        if twice := sorted(given & STUDY_KEYS):
-            raise ValueError(
-                f"{twice[0]} isn't given as an option: a study and its arms have a key for it"
-            )
+        given = [*self.axes, *self.options]
+        for arm in self.arms:
+            given += arm.options
+        refuse_study_keys(given)
         _check("analysis", self.analyses, ANALYSES)
         _check("dataset", self.statistics, DATASETS)
         _check("score to judge by", [self.judged], self.scores)
-        _check("score of the best cell", filter(None, [self.best]), [*self.scores, *RUN_SCORES])
+        if self.best:
+            _check("score of the best cell", [self.best], [*self.scores, *RUN_SCORES])
         for number, published in enumerate(self.published, 1):
-            if published.analysis:
-                _check(f"analysis in published {number}", [published.analysis], self.analyses)
-                continue
-            _check(f"option of the grid in published {number}", published.at, self.axes)
-            _check(
-                f"score in published {number}",
-                [*published.scores, *published.deviation],
-                self.scores,
-            )
+            self._check_published(published, f"published {number}")
         for number, figure in enumerate(self.figures, 1):
             _check(f"score of figure {number}", [figure.y], self.scores)
-            _check(
-                f"option of the grid in figure {number}",
-                [figure.x] if figure.kind == "curve" else [],
-                self.axes,
-            )
+            if figure.kind == "curve":
+                _check(f"option of the grid in figure {number}", [figure.x], self.axes)
         return self
+
+    def _check_published(self, published: Published, place: str) -> None:
+        scores = [*published.scores, *published.deviation]
+        if published.analysis:
+            _check(f"analysis in {place}", [published.analysis], self.analyses)
+            columns = ANALYSES[published.analysis].columns
+            _check(f"column of {published.analysis} in {place}", published.at, columns)
+            _check(f"column of {published.analysis} in {place}", scores, columns)
+        else:
+            _check(f"option of the grid in {place}", published.at, self.axes)
+            _check(f"score in {place}", scores, self.scores)
+
+
+def refuse_study_keys(options: Iterable[str]) -> None:
+    """Refuses options for which a study has a key of its own."""
+    keys = STUDY_KEYS.intersection(options)
+    if keys:
+        raise InputError(
+            f"{min(keys)} isn't given as an option: a study and its arms have a key for it"
+        )
 
 
 def _check(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
