@@ -90,8 +90,7 @@ def _refuse_name_of(
     """Refuses a name that is given for one kind, if it is, or is like, a name of the other kind."""
     if given in names or given.endswith(TOML):
         return
-    similar = nearest(given, [*RECIPES, *METHODS])
-    meant = similar[0] if similar else given
+    meant = next(iter(nearest(given, [*RECIPES, *METHODS])), given)
     if meant in names or meant not in other_names:
         return
     advice = f"give {other} {meant}"
@@ -110,12 +109,12 @@ def recipe_of_model(model: object, pairs: object = None) -> str:
 
     The model is a name, or an encoder. None stands for the bundled model.
     """
-    if isinstance(model, str | Path | None):
-        finished = is_finished_encoder(model or BUNDLED_MODEL)
-    else:
-        finished = True
-    name = ENCODER_RECIPE if finished else DEFAULT_RECIPE
-    return PAIRS_RECIPES[name] if pairs else name
+    recipe = ENCODER_RECIPE
+    if isinstance(model, str | Path | None) and not is_finished_encoder(model or BUNDLED_MODEL):
+        recipe = DEFAULT_RECIPE
+    if pairs:
+        recipe = PAIRS_RECIPES[recipe]
+    return recipe
 
 
 def resolve(
@@ -158,12 +157,12 @@ def resolve(
 
 def _check_data(plan: Recipe, sources: Sequence[str] | None, name: str) -> None:
     """Refuses sources or rows that no stage would read, and stages without any data."""
-    some_stage_reads_them = any(not stage.named_sources for stage in plan.stages)
-    if not some_stage_reads_them:
-        if sources is None or sources:
-            got = sources[0] if sources else "rows"
+    if all(stage.named_sources for stage in plan.stages):
+        given = ["rows"] if sources is None else sources
+        if given:
             raise InputError(
-                f"{name}: every stage names the data it reads, so give no other sources (got {got})"
+                f"{name}: every stage names the data it reads, so give no other sources (got "
+                f"{given[0]})"
             )
     elif sources is not None and not plan.data:
         raise InputError(

@@ -189,7 +189,9 @@ class Recipe(BaseModel):
     @property
     def dev_task(self) -> str | None:
         """The data that choose the step; None if `dev` is "none"."""
-        return None if self.dev == "none" else self.dev
+        if self.dev == "none":
+            return None
+        return self.dev
 
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
