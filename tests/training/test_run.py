@@ -27,7 +27,7 @@ from isotune.evaluation import cosine_similarities, score
 from isotune.evaluation.results import TRAINED_ON
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Recipe
-from isotune.training import TrainingFailed, run, run_folder, stage
+from isotune.training import TrainingFailed, checkpoints, clock, run, run_folder
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
@@ -124,7 +124,7 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
     train: Train, dev: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each stage with steps makes its first one."""
-    monkeypatch.setattr(stage, "SCORINGS", 1e9)  # which seem to take all of the time
+    monkeypatch.setattr(clock, "SCORINGS", 1e9)  # which seem to take all of the time
     stages = [{"method": "simcse"}, {"method": "consert"}, {"method": "whitening"}]
     result = train(stages=stages, steps=100_000, time_limit="2h", **dev)
     assert is_finished(result.folder)
@@ -668,7 +668,9 @@ TWO_STAGES: dict[str, Any] = {
 def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
     train: Train, monkeypatch: pytest.MonkeyPatch, writes: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(stage, "CHECKPOINTS", math.inf)  # after each evaluation, on a slow disk too
+    monkeypatch.setattr(
+        checkpoints, "SHARE_OF_TIME", math.inf
+    )  # after each evaluation, on a slow disk too
     whole, save_tensors = train("whole", **TWO_STAGES), run_folder.save_tensors
     for write in writes:
         count = iter(range(1000))
@@ -679,7 +681,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
             save_tensors(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage, "save_tensors", killed)
+            patch.setattr(checkpoints, "save_tensors", killed)
             with pytest.raises(Killed):
                 train(f"killed-{write}", **TWO_STAGES)
         resumed = resume(whole.folder.with_name(f"killed-{write}"))
@@ -689,7 +691,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
 
 def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train("whole", steps=8, eval_every=1)
-    monkeypatch.setattr(stage, "CHECKPOINTS", 0.0)  # none after the first, until the end
+    monkeypatch.setattr(checkpoints, "SHARE_OF_TIME", 0.0)  # none after the first, until the end
     save_tensors, names = run_folder.save_tensors, []
 
     def saved(path: Path, *arguments: Any) -> None:
@@ -702,7 +704,7 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
         save_tensors(path, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage, "save_tensors", saved)
+        patch.setattr(checkpoints, "save_tensors", saved)
         with pytest.raises(Killed):
             train("killed", steps=8, eval_every=1)
     assert names.count("last.safetensors") == 1
