@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.cli import main
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
@@ -171,10 +172,8 @@ def test_a_run_on_rows_of_the_bundled_model_suggests_what_the_user_can_do(
     folder = train(sources=None, rows=sentences, model=None, steps=1).folder
     log = (folder / "train.log").read_text()
     assert "in these commands, TEXT stands for a file of your sentences, one a line" in log
-    assert (
-        f"isotune evaluate {folder}/encoder sentence-transformers/all-MiniLM-L6-v2 --tasks {pairs}\n"
-        in log
-    )
+    finished = "sentence-transformers/all-MiniLM-L6-v2"
+    assert f"isotune evaluate {BUNDLED_MODEL} {finished} --tasks {pairs}\n" in log
 
 
 def test_times_have_a_unit_or_are_minutes() -> None:

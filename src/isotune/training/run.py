@@ -186,7 +186,7 @@ class _Run:
     def run(self) -> Result:
         tell_recipe(self.recipe, self.fitting, self.model, self.context)
         if self.opened.lost:
-            self.recorder.warn(0, self.opened.lost)
+            self.recorder.say(self.opened.lost)
         plan, encoder = make_plan(
             self.recipe, self.rows, self.context, self.progress, self._load_start
         )
