@@ -1,7 +1,7 @@
 """From a stage's sources to tokens, with what the log says about the data."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -144,18 +144,19 @@ class Corpora:
             self._record(stage_title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(data_title, store.fingerprint, length, method)
             self._describe_overlap(shared)
-
-        def load_scored(feeds: Mapping[str, ScoredFeed]) -> dict[str, TokenStore]:
-            # Options that leave rows out are for training.
-            stores = {}
-            for name, feed in feeds.items():
-                rows = read(feed.data, feed.rows, self.recipe.columns)
-                stores[name] = build(rows, feed.rows, classes=feed.classes)
-            return stores
-
-        dev = load_scored(method.scored("dev"))
-        test = load_scored(method.scored("test"))
+        dev = self._load_scored(method.scored("dev"), build)
+        test = self._load_scored(method.scored("test"), build)
         return StageData(train, dev, test)
+
+    def _load_scored(
+        self, feeds: Mapping[str, ScoredFeed], build: Callable[..., TokenStore]
+    ) -> dict[str, TokenStore]:
+        """Reads and tokenizes all labelled rows: options that leave out rows are for training."""
+        stores = {}
+        for name, feed in feeds.items():
+            rows = read(feed.data, feed.rows, self.recipe.columns)
+            stores[name] = build(rows, feed.rows, classes=feed.classes)
+        return stores
 
     def _turn(self, feed: Feed) -> AbstractContextManager[None]:
         """Lets the first process make texts that are costly. The others find them in the cache."""

@@ -59,16 +59,19 @@ def find_judges(recipe: Recipe, scores: Scores, trained: Collection[str]) -> Jud
             mute.add(name)
     own = set()
     if recipe.tasks:
-        for name in (*scores.sources, *scores.others):
-            members = {name, *GROUPS.get(name, ())}
-            if not mute & members:
-                own.add(name)
+        own = {name for name in (*scores.sources, *scores.others) if not _is_mute(name, mute)}
     judging = {*scores.sources.values(), scores.dev}
     return Judges(
         own=frozenset(own),
         trained_on=frozenset(judging.intersection(trained)),
         dev_is_general=is_general(recipe.dev) and not text_is_general,
     )
+
+
+def _is_mute(name: str, mute: Collection[str]) -> bool:
+    """Whether a task is mute, or a task of a group."""
+    members = {name, *GROUPS.get(name, ())}
+    return not members.isdisjoint(mute)
 
 
 def trained_rows(entries: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -69,18 +69,15 @@ def train(  # noqa: PLR0913
 
     Args:
         sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`.
-        out: the run folder to make. By default, it is runs/RECIPE-DATE-TIME.
+        out: the run folder to make; by default runs/RECIPE-DATE-TIME.
         rows: sentences, rows of the method's type, dicts or a table (pandas, polars, Arrow,
-            `datasets`) in place of sources; `columns` names the columns. A resumed run needs the
-            same rows again.
+            `datasets`) in place of sources; `columns` names the columns. Resuming needs them again.
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the
             recipe is "adapt" for a finished encoder, and "default" for any other model.
         pairs: the columns of two texts that belong together, such as ("question", "answer").
-            Without recipe and method, the recipe is "adapt-pairs" for a finished encoder, and
-            "pairs" for any other model.
-        stand_ins: take data that stand in for the recipe's published data where these are only on
-            the hub.
+            Without recipe and method, the recipe is then "adapt-pairs" or "pairs".
+        stand_ins: take data that stand in for published data which are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
         watch: is called with every record that goes to metrics.jsonl, a dict; an exception ends the
@@ -94,8 +91,7 @@ def train(  # noqa: PLR0913
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
-        isotune.training.TrainingFailed: loss, gradient or vectors are not finite. It names the
-            encoder kept so far.
+        isotune.training.TrainingFailed: something is not finite. It names the encoder kept so far.
     """
     choice = Choice(recipe, method, pairs, stand_ins, resume)
     request = checked_request(sources, rows, out, choice, options)

@@ -75,10 +75,7 @@ class StageTraining:
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         self.fixed = _names_of_fixed(objectives, progress)
-        # What a file of kept weights holds. Layers that predict are scored again when the stage is
-        # over.
-        kept: dict[str, Encoder | Objectives] = {"encoder": encoder}
-        self.kept: Parts = {**kept, "method": method} if data.dev else kept
+        self.kept = self._parts_to_keep(data)
         self.selection = Selection(
             scorer,
             general_scorer(options, run.workers),
@@ -88,14 +85,10 @@ class StageTraining:
             progress,
         )
         self.clock = Clock(run, progress, self.stepper.total, end)
+        beside = encoder.device.type != "cpu"
+        timed = end < math.inf
         self.checkpoints = Checkpoints(
-            run,
-            progress,
-            self.parts,
-            self.kept,
-            self.fixed,
-            beside=encoder.device.type != "cpu",
-            timed=end < math.inf,
+            run, progress, self.parts, self.kept, self.fixed, beside=beside, timed=timed
         )
         # When the last record of the loss was written, and the step at which it was.
         self._recorded = time.perf_counter()
@@ -315,6 +308,12 @@ class StageTraining:
     def _dropout(self) -> AbstractContextManager[object]:
         options = self.options
         return self.encoder.backbone.dropout(options.model_dropout, options.attention_dropout)
+
+    def _parts_to_keep(self, data: StageData) -> Parts:
+        """What a file of kept weights holds; with dev rows, the layers that predict too."""
+        if data.dev:
+            return {"encoder": self.encoder, "method": self.objectives.method}
+        return {"encoder": self.encoder}
 
     def _build_stepper(self) -> Stepper | Fit:
         run = self.run

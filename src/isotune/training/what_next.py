@@ -15,6 +15,7 @@ from pathlib import Path
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.derived import RowQuery
+from isotune.data.records import Opened
 from isotune.data.rows import Record, Sentence, normalized, text_value
 from isotune.data.sources import read_records
 from isotune.errors import InputError
@@ -129,8 +130,8 @@ def _search(run: EndedRun) -> Iterator[str]:
     index = shlex.quote(f"{run.folder}-index")
     sources = run.sources or (TEXT,)
     column = _text_column(run)
-    if _has_copies(run, column):
-        answers = _write_answers(run, column)
+    answers = _answers_file(run, column)
+    if answers:
         yield f"{answers} has the rows with different texts in the column {column}"
         sources = (str(answers),)
     text = shlex.join(sources)
@@ -171,19 +172,19 @@ def _text_column(run: EndedRun) -> str:
     return ""
 
 
-def _has_copies(run: EndedRun, column: str) -> bool:
-    """Whether the column has the second texts of pairs, and a text of it stands in several rows."""
+def _answers_file(run: EndedRun, column: str) -> Path | None:
+    """Writes the first row of each answer into a file; gives None where answers have no copies."""
     of_pairs = any(run.recipe.columns.get(field) == column for field in ANSWER_FIELDS)
     if not column or not of_pairs:
-        return False
-    # A text that can't be read a second time is suggested as it is.
+        return None
+    # Where the text can't be read again, or the disk is full, the text is suggested as it is.
     with suppress(InputError, OSError):
-        return any(is_copy for _, is_copy in _rows(run, column))
-    return False
+        if any(is_copy for _, is_copy in _rows(run, column)):
+            return _write_answers(run, column)
+    return None
 
 
 def _write_answers(run: EndedRun, column: str) -> Path:
-    """Writes the first row of each different text of a column."""
     path = run.folder / ANSWERS
     with written(path) as part, part.open("w", encoding="utf-8") as file:
         for record, is_copy in _rows(run, column):
@@ -194,13 +195,14 @@ def _write_answers(run: EndedRun, column: str) -> Path:
 
 def _rows(run: EndedRun, column: str) -> Iterator[tuple[Record, bool]]:
     """The rows that have a text in a column, each with whether the text stood in a row before."""
-    digests: set[bytes] = set()
+    files: list[Opened] = []
     for source in run.sources:
-        for file in read_records(source, RowQuery(Sentence)):
-            for number, record in file.records:
-                text = text_value(record.get(column), column, f"{file.place}:{number}")
-                if not text:
-                    continue
+        files += read_records(source, RowQuery(Sentence))
+    digests: set[bytes] = set()
+    for file in files:
+        for number, record in file.records:
+            text = text_value(record.get(column), column, f"{file.place}:{number}")
+            if text:
                 digest = blake2b(normalized(text), digest_size=16).digest()
                 yield record, digest in digests
                 digests.add(digest)
