@@ -1,4 +1,5 @@
-"""Ctrl-C ends what is no step at once, and nothing is lost: the same command or resuming goes on."""
+"""Ctrl-C ends what is no step at once, and nothing is lost: the same command or resuming goes
+on."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -15,7 +16,10 @@ from tests.training.conftest import Train, assert_same_end, metrics, resume, sam
 
 
 class Interrupt:
-    """Calls a function, but raises SIGINT in one of its calls. What would come after the signal is `late`."""
+    """Calls a function, but raises SIGINT in one of its calls.
+
+    What would come after the signal is `late`.
+    """
 
     def __init__(self, function: Callable[..., Any], call: int) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""The precision of a run: chosen once, by the machine that starts the run, and kept. How float32 is multiplied."""
+"""The precision of a run, which the machine that starts the run chooses, and float32's products."""
 
 import tomllib
 from pathlib import Path

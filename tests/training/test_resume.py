@@ -1,4 +1,7 @@
-"""What resuming needs is checked before the first step. What a first run leaves hinders no second."""
+"""What resuming needs is checked before the first step.
+
+What a first run leaves hinders no second.
+"""
 
 import errno
 import os

@@ -302,7 +302,8 @@ def test_a_retrieval_chooses_the_step_and_judges(train: Train, tmp_path: Path) -
 def test_the_step_can_be_chosen_as_sentence_transformers_does(
     train: Train, pairs: Path, tiny_model: Path
 ) -> None:
-    """At ends of epochs too, but not at the start, and here by other layers than the encoder's (ConSERT's code)."""
+    """At ends of epochs too, but not at the start, and here by other layers than the encoder's
+    (ConSERT's code)."""
     options = {
         "method": "consert",
         "layers": (-2, -1),
