@@ -623,36 +623,65 @@ def test_a_finished_run_that_a_launcher_starts_again_stays_as_it_is(
     } == before
 
 
-def test_resume_needs_a_run_and_nothing_else(
-    train: Train, text: Path, sentences: list[str], tmp_path: Path
-) -> None:
-    def refused(message: str, name: str = "run", **options: Any) -> None:
-        with pytest.raises(InputError, match=message):
-            resume(tmp_path / name, **options)
+def refused(message: str, folder: Path, **options: Any) -> None:
+    """Checks that a run is not resumed."""
+    with pytest.raises(InputError, match=message):
+        resume(folder, **options)
 
-    refused("no run to resume", "missing")
+
+@pytest.fixture
+def stopped(train: Train) -> Path:
+    """The folder of a run that was stopped in its fifth step."""
     with stopped_at(4):
-        result = train()
-    refused("leave out the sources and all options", learning_rate=1e-5)
-    refused("started with sources; leave out the rows", rows=sentences)
+        return train().folder
+
+
+def test_resume_needs_a_run(tmp_path: Path) -> None:
+    refused("no run to resume", tmp_path / "missing")
+
+
+def test_resume_takes_nothing_else(stopped: Path, sentences: list[str]) -> None:
+    refused("leave out the sources and all options", stopped, learning_rate=1e-5)
+    refused("started with sources; leave out the rows", stopped, rows=sentences)
+
+
+def test_a_run_whose_text_has_changed_is_not_resumed(stopped: Path, text: Path) -> None:
     text.write_text(text.read_text() + "another sentence\n")
-    refused("the data has changed since the run was started")
-    assert (result.folder / "encoder").exists()
-    (result.folder / "data.json").write_text("{")
-    refused("data.json: it can't be read as JSON")
-    for shape in ("[]", "3"):
-        (result.folder / "data.json").write_text(shape)
-        refused("data.json: it is damaged")
-    save_file({"x": torch.zeros(1)}, result.folder / "last.safetensors")
-    refused("another version of isotune wrote")
-    recipe, environment = result.folder / "recipe.toml", result.folder / "environment.json"
+    refused("the data has changed since the run was started", stopped)
+    assert (stopped / "encoder").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "data.json: it can't be read as JSON"),
+        ("[]", "data.json: it is damaged"),
+        ("3", "data.json: it is damaged"),
+        ('{"stage 1": 3}', "data.json: it is damaged"),
+        ('{"stage 1": {"sources": []}}', "data.json: it is damaged"),
+    ],
+)
+def test_a_run_whose_record_of_the_data_is_damaged_is_not_resumed(
+    stopped: Path, content: str, message: str
+) -> None:
+    (stopped / "data.json").write_text(content)
+    refused(message, stopped)
+
+
+def test_a_checkpoint_of_another_version_is_not_resumed(stopped: Path) -> None:
+    save_file({"x": torch.zeros(1)}, stopped / "last.safetensors")
+    refused("another version of isotune wrote", stopped)
+
+
+def test_a_run_whose_recipe_has_changed_is_not_resumed(stopped: Path) -> None:
+    recipe = stopped / "recipe.toml"
+    environment = stopped / "environment.json"
     sha256 = hashlib.sha256(recipe.read_bytes()).hexdigest()
     recipe.write_text(recipe.read_text().replace("max_length", "longest"))
-    refused("recipe.toml: it has changed since the run was started")
-    environment.write_text(
-        environment.read_text().replace(sha256, hashlib.sha256(recipe.read_bytes()).hexdigest())
-    )
-    refused("recipe.toml: another version of isotune wrote it, with other options")
+    refused("recipe.toml: it has changed since the run was started", stopped)
+    other = hashlib.sha256(recipe.read_bytes()).hexdigest()
+    environment.write_text(environment.read_text().replace(sha256, other))
+    refused("recipe.toml: another version of isotune wrote it, with other options", stopped)
 
 
 TWO_STAGES: dict[str, Any] = {

@@ -226,9 +226,10 @@ class Corpora:
         entry: dict[str, Any] = {"sources": list(sources), **asdict(fingerprint)}
         entries = read_entries(self.run.folder)
         before = entries.get(title, entry)
+        missing = sorted(entry.keys() - before.keys())
+        if missing:
+            raise _damaged(self.run.folder, f"{title} has no {missing[0]}")
         for key, value in entry.items():
-            if key not in before:
-                raise _damaged(self.run.folder, f"{title} has no {key}")
             if before[key] != value:
                 raise InputError(
                     f"{self.run.folder}: the data has changed since the run was started "
