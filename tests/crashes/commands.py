@@ -1,7 +1,7 @@
 """Commands of isotune on small inputs, in processes that can be disturbed.
 
-A process is forked from a server that has imported the libraries and has started no thread, so that it begins its
-command at once, and may fork.
+A process is forked from a server that has imported the libraries and has started no thread, so that
+it begins its command at once, and may fork.
 """
 
 import tests.hub.environment  # noqa: F401
@@ -132,7 +132,8 @@ def beside(folder: Path, name: str) -> Path:
 
 @contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[None]:
-    """Mounts a file system at a folder, by `mount` with each of these options in turn, which only root may do."""
+    """Mounts a file system at a folder, by `mount` with each of these options in turn, which only
+    root may do."""
     if not all(mount(folder, each) for each in options):
         pytest.skip("no file system can be mounted here")
     try:
@@ -184,7 +185,8 @@ def assert_refused(outcome: Outcome) -> None:
 def goes_on(
     words: list[str], folder: Path, expected: object, before: Callable[[], object] | None = None
 ) -> None:
-    """What a disturbed command has left is whole, and the command, given again, ends as the undisturbed one."""
+    """What a disturbed command has left is whole, and the command, given again, ends as the
+    undisturbed one."""
     check_whole(folder)
     resumes = words[0] == "train" and (folder / "out" / "run" / "recipe.toml").exists()
     outcome = call(["train", "--out", "out/run", "--resume"] if resumes else words, folder, before)

@@ -1,11 +1,12 @@
 """Kills work at random moments and lets it go on: python -m tests.crashes.kills WORK SEED KILLS
 
-The work is done in processes that this process forks. A process is killed by SIGKILL, at a random time or just before a
-random change of a file; then the next process goes on, until the work is done. After each kill, no file under a final
-name is torn. In the end, the result has to be that of the work that nobody disturbed.
+The work is done in processes that this process forks. A process is killed by SIGKILL, at a random
+time or just before a random change of a file; then the next process goes on, until the work is
+done. After each kill, no file under a final name is torn. In the end, the result has to be that of
+the work that nobody disturbed.
 
-Prints, each time when the work is done, how many processes were killed so far, how often the work was done, and how
-long that took.
+Prints, each time when the work is done, how many processes were killed so far, how often the work
+was done, and how long that took.
 """
 
 import tests.hub.environment  # noqa: F401
@@ -40,7 +41,8 @@ CHANGES = ("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.trun
 
 
 def watch_changes(folder: Path, before: Callable[[], object]) -> None:
-    """From now on, calls `before` just before each change of a file in the folder, and before each fsync."""
+    """From now on, calls `before` just before each change of a file in the folder, and before each
+    fsync."""
     root, fsync = str(folder), os.fsync
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -81,7 +83,8 @@ def fork(work: Work, folder: Path, before_change: Callable[[], object]) -> int:
 
 
 def in_child(function: Callable[[Path], Any], folder: Path) -> Any:
-    """What a function returns in a forked process, so that no thread of a library starts in this one."""
+    """What a function returns in a forked process, so that no thread of a library starts in this
+    one."""
     with tempfile.TemporaryFile() as file:
         process = os.fork()
         if process == 0:
@@ -98,7 +101,8 @@ def in_child(function: Callable[[Path], Any], folder: Path) -> Any:
 
 
 def workplace() -> tempfile.TemporaryDirectory[str]:
-    """A new folder, in memory if that is possible: waiting for a disk would take most of the time."""
+    """A new folder, in memory if that is possible: waiting for a disk would take most of the
+    time."""
     memory = Path("/dev/shm")
     return tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
 
@@ -107,7 +111,8 @@ class Killer:
     """Does work in processes, undisturbed or not."""
 
     def __init__(self, work: Work, chance: random.Random, folder: Path) -> None:
-        """Does the work undisturbed, to see how long it takes and how many changes of files it makes."""
+        """Does the work undisturbed, to see how long it takes and how many changes of files it
+        makes."""
         self.work, self.chance = work, chance
         count = mmap.mmap(-1, 8)  # shared with the forked process
 
@@ -150,38 +155,50 @@ class Killer:
 
 
 def check_whole(folder: Path, ended: bool = True) -> None:
-    """Reads every file under a final name. A run that has not ended may have the checksum of a file that comes next."""
+    """Reads every file under a final name.
+
+    A run that has not ended may have the checksum of a file that comes next.
+    """
     for path in folder.rglob("*"):
-        parts = path.relative_to(folder).parts
-        if (
-            any(part.endswith((".part", ".new", ".old", ".lance")) for part in parts)
-            or path.name == "lock"
-        ):
-            continue
-        if ".no_exist" in parts:  # huggingface_hub's empty files, for what the hub doesn't have
+        if _is_unfinished(path.relative_to(folder)):
             continue
         if path.name == "SHA256SUMS":
-            if ended or not (
-                (path.parent / "recipe.toml").exists() or path.parent.parent.name == "runs"
-            ):
+            of_run = (path.parent / "recipe.toml").exists() or path.parent.parent.name == "runs"
+            if ended or not of_run:
                 verify_checksums(path.parent)
-        elif path.suffix == ".safetensors" and path.name.startswith(
-            ("best-", "last")
-        ):  # others are in SHA256SUMS
+            continue
+        # Other safetensors files are in SHA256SUMS.
+        if path.suffix == ".safetensors" and path.name.startswith(("best-", "last")):
             load_tensors(path)
-        elif path.suffix == ".json":
-            json.loads(path.read_text("utf-8"))
-        elif path.suffix == ".toml":
-            tomllib.loads(path.read_text("utf-8"))
-        elif path.suffix == ".npz":
-            with np.load(path) as arrays:
-                dict(arrays)
-        elif path.suffix == ".npy":
-            np.load(path)
-        elif path.suffix == ".parquet":
-            pq.read_table(path)
-        elif path.suffix == ".html":
-            assert path.read_text("utf-8").rstrip().endswith("</html>"), path
+        read = READERS.get(path.suffix)
+        if read:
+            read(path)
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether nothing reads this file, or it is one of huggingface_hub's empty ones."""
+    if path.name == "lock" or ".no_exist" in path.parts:
+        return True
+    return any(part.endswith((".part", ".new", ".old", ".lance")) for part in path.parts)
+
+
+def _read_arrays(path: Path) -> None:
+    with np.load(path) as arrays:
+        dict(arrays)
+
+
+def _read_page(path: Path) -> None:
+    assert path.read_text("utf-8").rstrip().endswith("</html>"), path
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    ".json": lambda path: json.loads(path.read_text("utf-8")),
+    ".toml": lambda path: tomllib.loads(path.read_text("utf-8")),
+    ".npz": _read_arrays,
+    ".npy": np.load,
+    ".parquet": pq.read_table,
+    ".html": _read_page,
+}
 
 
 check_unfinished = partial(check_whole, ended=False)

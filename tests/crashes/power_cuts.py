@@ -1,11 +1,13 @@
 """Cuts the power of work at random moments: python -m tests.crashes.power_cuts WORK SEED CUTS
 
-The work is done once. Before random changes of its files, a state of the disk is built that a power cut may leave then:
-the content of a file is that of its last fsync, or the present one, or the present one in part; a name that was given,
-changed or removed since the last fsync of its folder is there or not, each independently of the others. From each state
-the work goes on, and has to end as the undisturbed work. What is finished has to outlive the worst cut.
+The work is done once. Before random changes of its files, a state of the disk is built that a power
+cut may leave then: the content of a file is that of its last fsync, or the present one, or the
+present one in part; a name that was given, changed or removed since the last fsync of its folder is
+there or not, each independently of the others. From each state the work goes on, and has to end as
+the undisturbed work. What is finished has to outlive the worst cut.
 
-fsync is seen if Python calls it, so that what a library brings to the disk by itself counts as not brought there.
+fsync is seen if Python calls it, so that what a library brings to the disk by itself counts as not
+brought there.
 """
 
 import os
@@ -27,7 +29,8 @@ def names_in(folder: int | Path) -> Names:
 
 
 class Disk:
-    """What was brought to the disk of a folder: the content of each file and the names in each folder, by inode."""
+    """What was brought to the disk of a folder: the content of each file and the names in each
+    folder, by inode."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir()
@@ -44,7 +47,8 @@ class Disk:
             self.contents[inode] = opened.read_bytes()
 
     def build(self, target: Path, chance: random.Random | None = None) -> None:
-        """Builds a state after a power cut now: by chance, or the worst, which has nothing but what was synced."""
+        """Builds a state after a power cut now: by chance, or the worst, which has nothing but what
+        was synced."""
         present = {path.stat().st_ino: path for path in (self.root, *self.root.rglob("*"))}
         likely = chance.choice([0.0, 0.5, 0.9, 1.0]) if chance else 0.0
 
@@ -66,7 +70,8 @@ class Disk:
         fill(self.root.stat().st_ino, target)
 
     def content(self, inode: int, path: Path | None, chance: random.Random | None) -> bytes:
-        """What is left of a file, whose synced content can be relied on as far as the present one begins alike."""
+        """What is left of a file, whose synced content can be relied on as far as the present one
+        begins alike."""
         old = self.contents.get(inode, b"")
         if chance is None or path is None:
             return old

@@ -1,6 +1,8 @@
-"""A bit of a file that isotune wrote is flipped, or the file is cut: one line names the file, and nothing uses it.
+"""A bit of a file that isotune wrote is flipped, or the file is cut: one line names the file, and
+nothing uses it.
 
-The short test damages some places of each file; the slow test damages every byte of small files and many of large ones.
+The short test damages some places of each file; the slow test damages every byte of small files and
+many of large ones.
 """
 
 import random
@@ -162,7 +164,8 @@ def test_what_is_damaged_is_named_and_not_used(
                 lines.append(str(error))
         path.write_bytes(content)
         print(
-            f"{kind}, {path.name}: {count} damages, {len(lines)} of them refused, the others without effect"
+            f"{kind}, {path.name}: {count} damages, {len(lines)} of them refused, "
+            "the others without effect"
         )
         assert lines
         assert all(str(folder) in line and "\n" not in line for line in lines)

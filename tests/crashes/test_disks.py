@@ -1,7 +1,9 @@
-"""On a full disk, and in a folder that can't be written, each command ends with one line and loses nothing.
+"""On a full disk, and in a folder that can't be written, each command ends with one line and loses
+nothing.
 
-When there is space, the command goes on; what only reads works without. The full disk is a small tmpfs, the folder is
-mounted read-only, which only root may do. The short test fills the disk at some places, the slow one at each page.
+When there is space, the command goes on; what only reads works without. The full disk is a small
+tmpfs, the folder is mounted read-only, which only root may do. The short test fills the disk at
+some places, the slow one at each page.
 """
 
 import os

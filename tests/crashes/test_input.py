@@ -39,12 +39,47 @@ SEED = int(os.environ.get("ISOTUNE_SEED", "0"))
 ROUND = 5000  # hypothesis remembers what it tried, so its memory grows with the inputs of a round
 
 PIECES = [
-    *(b"sentence", b"sentence1", b"sentence2", b"score", b"label", b"text", b"anchor", b"positive", b"negative"),
-    *(b"\t", b",", b'"', b"\n", b"\r\n", b"\r", b"\0", b"\xef\xbb\xbf", b"\xff", b"\xed\xa0\x80", b"\xe2\x80\xa8"),
-    *(b"{", b"}", b"[", b"]", b":", b"null", b"NaN", b"1e999", b"-1", b'"\\ud800"', b"a dog", b"0", b"entailment"),
-    *(b'{"sentence": "a"}\n', b'{"text": ["a"]}\n', b'{"sentence": {"a": 1}}\n', b'{"sentence": "\\ud800"}\n'),
-    *(b"1" * 5000, b"[" * 3000, b'{"a":' * 3000),
-]  # fmt: skip
+    b"sentence",
+    b"sentence1",
+    b"sentence2",
+    b"score",
+    b"label",
+    b"text",
+    b"anchor",
+    b"positive",
+    b"negative",
+    b"\t",
+    b",",
+    b'"',
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\0",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xe2\x80\xa8",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b"null",
+    b"NaN",
+    b"1e999",
+    b"-1",
+    b'"\\ud800"',
+    b"a dog",
+    b"0",
+    b"entailment",
+    b'{"sentence": "a"}\n',
+    b'{"text": ["a"]}\n',
+    b'{"sentence": {"a": 1}}\n',
+    b'{"sentence": "\\ud800"}\n',
+    b"1" * 5000,
+    b"[" * 3000,
+    b'{"a":' * 3000,
+]
 STRANGE = [
     0,
     -1,
@@ -75,13 +110,21 @@ STRANGE += [
 ]
 NAMES = ["sentence", "sentence1", "sentence2", "score", "label", "text", "x", "\ud800", ""]
 COLUMNS = [
-    *(pa.array(["a", None, "b"]), pa.array([None, None, None]), pa.array([1, 2, None]), pa.array([b"\xff", b"a", b""])),
-    *(pa.array([1.5, float("nan"), None]), pa.array([True, False, None]), pa.array([["x", None], None, []])),
-    *(pa.array([{"a": 1}, None, {"a": None}]), pa.array([[{"a": ["x"]}], [], None])),
+    pa.array(["a", None, "b"]),
+    pa.array([None, None, None]),
+    pa.array([1, 2, None]),
+    pa.array([b"\xff", b"a", b""]),
+    pa.array([1.5, float("nan"), None]),
+    pa.array([True, False, None]),
+    pa.array([["x", None], None, []]),
+    pa.array([{"a": 1}, None, {"a": None}]),
+    pa.array([[{"a": ["x"]}], [], None]),
     pa.array(["a"] * 3).dictionary_encode(),
-    *(pa.array(["a", "b", "c"], pa.large_string()), pa.array([0, 1, -1], pa.timestamp("ns")), pa.array(["a", "", " "])),
+    pa.array(["a", "b", "c"], pa.large_string()),
+    pa.array([0, 1, -1], pa.timestamp("ns")),
+    pa.array(["a", "", " "]),
     pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
-]  # fmt: skip
+]
 
 PACKAGE = Path(__file__).parents[2] / "src" / "isotune"
 RECIPES = [
@@ -186,7 +229,10 @@ def try_all(
     use: Callable[[Any], object],
     least: float,
 ) -> None:
-    """Tries so many inputs; at least a share `least` of them has to be used, and as many refused."""
+    """Tries so many inputs.
+
+    At least a share `least` of them has to be used, and as many refused.
+    """
     tried = Tried()
     reset_peak_memory()
     before = peak_memory()

@@ -1,7 +1,8 @@
-"""Work that is killed, or whose power is cut, at random moments loses nothing: it ends as if nobody had disturbed it.
+"""Work that is killed, or whose power is cut, at random moments loses nothing: it ends as if nobody
+had disturbed it.
 
-`ISOTUNE_KILLS` is how many processes the slow tests kill of each kind of work, `ISOTUNE_CUTS` how many states of the
-disk after a power cut they try; `ISOTUNE_SEED` chooses other moments.
+`ISOTUNE_KILLS` is how many processes the slow tests kill of each kind of work, `ISOTUNE_CUTS` how
+many states of the disk after a power cut they try; `ISOTUNE_SEED` chooses other moments.
 """
 
 import os

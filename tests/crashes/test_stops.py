@@ -1,7 +1,9 @@
-"""Ctrl-C ends each command within two seconds, quietly and with code 130, and the same command goes on.
+"""Ctrl-C ends each command within two seconds, quietly and with code 130, and the same command goes
+on.
 
-Each command works for some seconds with the bundled model, and is interrupted at moments spread over its whole time.
-`ISOTUNE_SEED` chooses other moments, and `ISOTUNE_STOPS` how many of each command.
+Each command works for some seconds with the bundled model, and is interrupted at moments spread
+over its whole time. `ISOTUNE_SEED` chooses other moments, and `ISOTUNE_STOPS` how many of each
+command.
 """
 
 from tests.hub.environment import HUB
@@ -94,7 +96,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def serve_data() -> None:
-    """Starts a hub in this process, and has what is fetched kept in the folder where the command works."""
+    """Starts a hub in this process, and has what is fetched kept in the folder where the command
+    works."""
     from huggingface_hub import constants
 
     HUB.add(
@@ -137,7 +140,8 @@ def test_a_command_is_interrupted_at_twenty_moments(
                 goes_on(words, command.folder, expected, before)
     last = max(heard, default=0)
     print(
-        f"{name}: {len(heard)} of {TIMES} were interrupted in {whole:.1f} s; the last to end took {last:.2f} s"
+        f"{name}: {len(heard)} of {TIMES} were interrupted in {whole:.1f} s; "
+        f"the last to end took {last:.2f} s"
     )
     assert (
         len(heard) > TIMES / 4
@@ -195,7 +199,8 @@ def stop(command: Running) -> float | None:
 
 
 class Watch:
-    """A watch that stands still while a process waits for a processor, so that other work stretches no time."""
+    """A watch that stands still while a process waits for a processor, so that other work stretches
+    no time."""
 
     def __init__(self, process: int) -> None:
         self.path = Path(f"/proc/{process}/schedstat")

@@ -1,4 +1,4 @@
-"""Without a writable home, a network, a second core, UTF-8 or assertions; after fork and with spawn."""
+"""Without a writable home, a network, a second core, UTF-8 or assertions; with fork and spawn."""
 
 import multiprocessing
 import os
@@ -86,7 +86,10 @@ def test_without_home_and_utf_8_on_one_core(
     ]
     run += ["--batch-size=4", "--dev=pairs.csv", "--tasks=pairs.csv", "--out=run"]
     lines = [run, ENCODE, *others]
-    code = f"import sys; from isotune.cli import main; sys.exit(max([main(words) for words in {lines}]))"
+    code = (
+        "import sys; from isotune.cli import main; "
+        f"sys.exit(max([main(words) for words in {lines}]))"
+    )
     prefix = ("taskset", "-c", "0") if shutil.which("taskset") else ()
     without_assertions = ("-O",) if others else ()  # all modules are compiled again for it
     outcome = python(tmp_path, *without_assertions, "-c", code, prefix=prefix, **HOMELESS)

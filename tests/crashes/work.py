@@ -1,4 +1,5 @@
-"""Work that can be killed: how to go on with it in a folder, and what has to be there in the end."""
+"""Work that can be killed: how to go on with it in a folder, and what has to be there in the
+end."""
 
 import json
 import os

@@ -32,7 +32,8 @@ def small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Killed(BaseException):
-    """Stands for a process that ends at once: nothing may run after it but what the language itself does."""
+    """Stands for a process that ends at once: nothing may run after it but what the language itself
+    does."""
 
 
 def killed(*_: object) -> None:

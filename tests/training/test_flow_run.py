@@ -1,4 +1,5 @@
-"""Runs whose methods add a flow to the encoder: it is trained, checkpointed, kept, and read back."""
+"""Runs whose methods add a flow to the encoder: it is trained, checkpointed, kept, and read
+back."""
 
 import os
 from pathlib import Path

@@ -1,8 +1,10 @@
-"""Numbers that no change of the structure changes: short runs of every recipe and of every method, and what they gave.
+"""Numbers that no change of the structure changes: short runs of every recipe and of every method,
+and what they gave.
 
-golden.json has for each run the losses of its steps, features of the first text's vector, the scores before and after,
-and the verdict. `ISOTUNE_GOLDEN=write .venv/bin/pytest tests/training/test_golden.py` makes the file anew; the commit
-then says which numbers changed, and why.
+golden.json has for each run the losses of its steps, features of the first text's vector, the
+scores before and after, and the verdict. `ISOTUNE_GOLDEN=write .venv/bin/pytest
+tests/training/test_golden.py` makes the file anew; the commit then says which numbers changed, and
+why.
 """
 
 import json
@@ -55,7 +57,8 @@ CLASSES = {
 
 
 def rows(sentences: list[str], classes: Sequence[str], path: Path) -> str:
-    """A file that has the columns of every kind of row, with labels of these classes if there are any."""
+    """A file that has the columns of every kind of row, with labels of these classes if there are
+    any."""
     with path.open("w") as file:
         for i, (a, b) in enumerate(zip(sentences[:30], sentences[30:], strict=True)):
             texts = {
@@ -72,7 +75,8 @@ def rows(sentences: list[str], classes: Sequence[str], path: Path) -> str:
 
 
 def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict[str, Any]:
-    """The recipe `name`, or "method NAME" with its defaults, as a table of a few steps on small data."""
+    """The recipe `name`, or "method NAME" with its defaults, as a table of a few steps on small
+    data."""
     recipe, _, method = name.partition("method ")
     table = Recipe.from_table(plan_table(recipe or None, method or None, str(model))).table()
     for number, stage in enumerate(table["stages"]):

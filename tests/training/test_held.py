@@ -30,8 +30,11 @@ def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Pat
 def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").touch()
     (tmp_path / ".data.json.0123.part").touch()
-    code = "import sys, time, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); "
-    command = [sys.executable, "-c", f"{code}time.sleep(60)", str(tmp_path / "lock")]
+    code = (
+        "import sys, time, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
+        "print(flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         (tmp_path / "holder").write_text("process 7 on there, since 2026-01-02")

@@ -14,7 +14,8 @@ from tests.training.conftest import Train, assert_same_end, resume, stopped_at
 
 @pytest.fixture
 def perfect(tiny_model: Path, pairs: Path, tmp_path: Path) -> str:
-    """Scored pairs on which nothing is better than the untouched model: the scores are its own cosines."""
+    """Scored pairs on which nothing is better than the untouched model: the scores are its own
+    cosines."""
     given = read_scored_pairs(pairs)
     cosines = cosine_similarities(Encoder.load(tiny_model), given)
     lines = [

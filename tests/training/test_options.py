@@ -57,10 +57,15 @@ def test_help_and_completion_show_all_options() -> None:
     assert {"batch_size", "pooling", "temperature", "time_limit"} < keywords().keys()
 
 
-CALLS = {  # with what a type checker says of them
+# Calls, each with what a type checker says of it.
+CALLS = {
     'batch_size=8, tasks=["c"], method="simcse", temperature=0.1': "",
-    "batchsize=8": 'Unexpected keyword argument "batchsize" for "train"; did you mean "batch_size"?',
-    'batch_size="8"': 'Argument "batch_size" to "train" has incompatible type "str"; expected "int"',
+    "batchsize=8": (
+        'Unexpected keyword argument "batchsize" for "train"; did you mean "batch_size"?'
+    ),
+    'batch_size="8"': (
+        'Argument "batch_size" to "train" has incompatible type "str"; expected "int"'
+    ),
     'schedule="quadratic"': 'Argument "schedule" to "train" has incompatible type',
 }
 

@@ -1,4 +1,4 @@
-"""The precision of a run: chosen once, by the machine that starts the run, and kept. How float32 is multiplied."""
+"""The precision of a run, which the machine that starts the run chooses, and float32's products."""
 
 import tomllib
 from pathlib import Path
@@ -15,7 +15,7 @@ setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 def machine(has_bfloat16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with or without instructions for bfloat16."""
-    for module in ("isotune.kernels.precision", "isotune.training.run"):
+    for module in ("isotune.kernels.precision", "isotune.training.plan"):
         monkeypatch.setattr(f"{module}.has_bfloat16", lambda device: has_bfloat16)
 
 

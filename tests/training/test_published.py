@@ -1,4 +1,5 @@
-"""A run of a recipe with a published score says in its report's first lines what is not as published."""
+"""A run of a recipe with a published score says in its report's first lines what is not as
+published."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,8 @@ def recipe(tmp_path: Path) -> Callable[[str], Path]:
     def write(tasks: str) -> Path:
         path = tmp_path / "published.toml"
         path.write_text(
-            f'title = "x"\npublished = "STS-B 99"\npublished_on = [{tasks}]\n[[stages]]\nmethod = "simcse"\n'
+            f'title = "x"\npublished = "STS-B 99"\npublished_on = [{tasks}]\n'
+            '[[stages]]\nmethod = "simcse"\n'
         )
         return path
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.cli import main
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
@@ -27,7 +28,7 @@ from isotune.evaluation import cosine_similarities, score
 from isotune.evaluation.results import TRAINED_ON
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Recipe
-from isotune.training import TrainingFailed, run, run_folder, stage
+from isotune.training import TrainingFailed, checkpoints, clock, run, run_folder
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
@@ -124,7 +125,7 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
     train: Train, dev: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each stage with steps makes its first one."""
-    monkeypatch.setattr(stage, "SCORINGS", 1e9)  # which seem to take all of the time
+    monkeypatch.setattr(clock, "SCORINGS", 1e9)  # which seem to take all of the time
     stages = [{"method": "simcse"}, {"method": "consert"}, {"method": "whitening"}]
     result = train(stages=stages, steps=100_000, time_limit="2h", **dev)
     assert is_finished(result.folder)
@@ -171,10 +172,8 @@ def test_a_run_on_rows_of_the_bundled_model_suggests_what_the_user_can_do(
     folder = train(sources=None, rows=sentences, model=None, steps=1).folder
     log = (folder / "train.log").read_text()
     assert "in these commands, TEXT stands for a file of your sentences, one a line" in log
-    assert (
-        f"isotune evaluate {folder}/encoder sentence-transformers/all-MiniLM-L6-v2 --tasks {pairs}\n"
-        in log
-    )
+    finished = "sentence-transformers/all-MiniLM-L6-v2"
+    assert f"isotune evaluate {BUNDLED_MODEL} {finished} --tasks {pairs}\n" in log
 
 
 def test_times_have_a_unit_or_are_minutes() -> None:
@@ -303,7 +302,8 @@ def test_a_retrieval_chooses_the_step_and_judges(train: Train, tmp_path: Path) -
 def test_the_step_can_be_chosen_as_sentence_transformers_does(
     train: Train, pairs: Path, tiny_model: Path
 ) -> None:
-    """At ends of epochs too, but not at the start, and here by other layers than the encoder's (ConSERT's code)."""
+    """At ends of epochs too, but not at the start, and here by other layers than the encoder's
+    (ConSERT's code)."""
     options = {
         "method": "consert",
         "layers": (-2, -1),
@@ -623,36 +623,65 @@ def test_a_finished_run_that_a_launcher_starts_again_stays_as_it_is(
     } == before
 
 
-def test_resume_needs_a_run_and_nothing_else(
-    train: Train, text: Path, sentences: list[str], tmp_path: Path
-) -> None:
-    def refused(message: str, name: str = "run", **options: Any) -> None:
-        with pytest.raises(InputError, match=message):
-            resume(tmp_path / name, **options)
+def refused(message: str, folder: Path, **options: Any) -> None:
+    """Checks that a run is not resumed."""
+    with pytest.raises(InputError, match=message):
+        resume(folder, **options)
 
-    refused("no run to resume", "missing")
+
+@pytest.fixture
+def stopped(train: Train) -> Path:
+    """The folder of a run that was stopped in its fifth step."""
     with stopped_at(4):
-        result = train()
-    refused("leave out the sources and all options", learning_rate=1e-5)
-    refused("started with sources; leave out the rows", rows=sentences)
+        return train().folder
+
+
+def test_resume_needs_a_run(tmp_path: Path) -> None:
+    refused("no run to resume", tmp_path / "missing")
+
+
+def test_resume_takes_nothing_else(stopped: Path, sentences: list[str]) -> None:
+    refused("leave out the sources and all options", stopped, learning_rate=1e-5)
+    refused("started with sources; leave out the rows", stopped, rows=sentences)
+
+
+def test_a_run_whose_text_has_changed_is_not_resumed(stopped: Path, text: Path) -> None:
     text.write_text(text.read_text() + "another sentence\n")
-    refused("the data has changed since the run was started")
-    assert (result.folder / "encoder").exists()
-    (result.folder / "data.json").write_text("{")
-    refused("data.json: it can't be read as JSON")
-    for shape in ("[]", "3"):
-        (result.folder / "data.json").write_text(shape)
-        refused("data.json: it is damaged")
-    save_file({"x": torch.zeros(1)}, result.folder / "last.safetensors")
-    refused("another version of isotune wrote")
-    recipe, environment = result.folder / "recipe.toml", result.folder / "environment.json"
+    refused("the data has changed since the run was started", stopped)
+    assert (stopped / "encoder").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "data.json: it can't be read as JSON"),
+        ("[]", "data.json: it is damaged"),
+        ("3", "data.json: it is damaged"),
+        ('{"stage 1": 3}', "data.json: it is damaged"),
+        ('{"stage 1": {"sources": []}}', "data.json: it is damaged"),
+    ],
+)
+def test_a_run_whose_record_of_the_data_is_damaged_is_not_resumed(
+    stopped: Path, content: str, message: str
+) -> None:
+    (stopped / "data.json").write_text(content)
+    refused(message, stopped)
+
+
+def test_a_checkpoint_of_another_version_is_not_resumed(stopped: Path) -> None:
+    save_file({"x": torch.zeros(1)}, stopped / "last.safetensors")
+    refused("another version of isotune wrote", stopped)
+
+
+def test_a_run_whose_recipe_has_changed_is_not_resumed(stopped: Path) -> None:
+    recipe = stopped / "recipe.toml"
+    environment = stopped / "environment.json"
     sha256 = hashlib.sha256(recipe.read_bytes()).hexdigest()
     recipe.write_text(recipe.read_text().replace("max_length", "longest"))
-    refused("recipe.toml: it has changed since the run was started")
-    environment.write_text(
-        environment.read_text().replace(sha256, hashlib.sha256(recipe.read_bytes()).hexdigest())
-    )
-    refused("recipe.toml: another version of isotune wrote it, with other options")
+    refused("recipe.toml: it has changed since the run was started", stopped)
+    other = hashlib.sha256(recipe.read_bytes()).hexdigest()
+    environment.write_text(environment.read_text().replace(sha256, other))
+    refused("recipe.toml: another version of isotune wrote it, with other options", stopped)
 
 
 TWO_STAGES: dict[str, Any] = {
@@ -668,7 +697,9 @@ TWO_STAGES: dict[str, Any] = {
 def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
     train: Train, monkeypatch: pytest.MonkeyPatch, writes: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(stage, "CHECKPOINTS", math.inf)  # after each evaluation, on a slow disk too
+    monkeypatch.setattr(
+        checkpoints, "SHARE_OF_TIME", math.inf
+    )  # after each evaluation, on a slow disk too
     whole, save_tensors = train("whole", **TWO_STAGES), run_folder.save_tensors
     for write in writes:
         count = iter(range(1000))
@@ -679,7 +710,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
             save_tensors(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage, "save_tensors", killed)
+            patch.setattr(checkpoints, "save_tensors", killed)
             with pytest.raises(Killed):
                 train(f"killed-{write}", **TWO_STAGES)
         resumed = resume(whole.folder.with_name(f"killed-{write}"))
@@ -689,7 +720,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
 
 def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train("whole", steps=8, eval_every=1)
-    monkeypatch.setattr(stage, "CHECKPOINTS", 0.0)  # none after the first, until the end
+    monkeypatch.setattr(checkpoints, "SHARE_OF_TIME", 0.0)  # none after the first, until the end
     save_tensors, names = run_folder.save_tensors, []
 
     def saved(path: Path, *arguments: Any) -> None:
@@ -702,7 +733,7 @@ def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.M
         save_tensors(path, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage, "save_tensors", saved)
+        patch.setattr(checkpoints, "save_tensors", saved)
         with pytest.raises(Killed):
             train("killed", steps=8, eval_every=1)
     assert names.count("last.safetensors") == 1

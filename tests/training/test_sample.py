@@ -26,7 +26,8 @@ def test_a_sample_is_of_the_rows_in_their_order_and_follows_from_the_seed() -> N
 
 
 def test_a_sample_is_repeated_to_about_the_size_of_the_data() -> None:
-    """As in ConSERT's code: the sample as a list, times the whole part of 1 / (its share of the data)."""
+    """As in ConSERT's code: the sample as a list, times the whole part of 1 / (its share of the
+    data)."""
     for size, times in ((1, 20), (3, 6), (7, 2), (11, 1), (20, 1)):
         assert _sample(ROWS, size, 1, upsample=True) == _sample(ROWS, size, 1) * times
 

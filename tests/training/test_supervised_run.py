@@ -133,7 +133,8 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         )
         whole = train("whole", **options)
     (last,) = metrics(whole.folder, "train")
-    # Rows of the two steps since an evaluation; this clock ticks at each look: twice in a step, and once at the end.
+    # Rows of the two steps since an evaluation; this clock ticks at each look: twice in a step, and
+    # once at the end.
     assert last["sentences_per_second"] == 2 * (4 + 6 + 5) / 5
     (test,) = metrics(
         whole.folder, "test"
@@ -159,9 +160,11 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
 def test_no_pass_of_an_evaluation_is_larger_than_the_options_say(
     train: Train, labelled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows that are predicted make passes as those of a step, and the sentences of the monitor batches of encode.
+    """The rows that are predicted make passes as those of a step, and the sentences of the monitor
+    batches of encode.
 
-    A pass has about two sentences, or 30 tokens, and may take one sentence more, which has 32 tokens at most.
+    A pass has about two sentences, or 30 tokens, and may take one sentence more, which has 32
+    tokens at most.
     """
     sizes: list[int] = []
     monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 30 * 32 * 4)

@@ -7,7 +7,6 @@ field of that recipe (PEP 692), and hold those that were given.
 
 import os
 import signal
-import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,7 +25,6 @@ from isotune.recipes import (
     RUN_OPTIONS,
     Recipe,
     plan_table,
-    recipe_of_model,
     resolve,
 )
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
@@ -106,6 +104,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         **options: Unpack[given],  # type: ignore[misc, valid-type]
     ) -> int:
         from isotune.training import train as train_encoder
+        from isotune.training.request import default_folder
 
         if out is None:
             if resume:
@@ -114,8 +113,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
                 raise InputError(
                     "a run of several processes needs --out: the folder that all of them know"
                 )
-            name = Path(recipe or method or recipe_of_model(options.get("model"), pairs)).stem
-            out = Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+            out = default_folder(recipe, method, options.get("model"), pairs)
         if dry_run:
             import tomli_w
 

@@ -1,4 +1,7 @@
-"""Training: a run and its stages, steps, checkpoints and folder. `run.py` tells the story of a run."""
+"""Training: a run and its stages, steps, checkpoints and folder.
+
+`run.py` tells the story of a run.
+"""
 
 import lazy_loader
 

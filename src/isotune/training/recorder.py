@@ -1,4 +1,7 @@
-"""What a run says, metrics.jsonl for programs, train.log and standard error for people; and what its stages share."""
+"""What a run says, metrics.jsonl for programs, train.log and standard error for people.
+
+And what its stages share.
+"""
 
 import os
 import sys
@@ -8,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,11 +19,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.report import read_records, sealed
+from isotune.training.run_folder import LOG, METRICS
 from isotune.training.signals import StopSignal
 
-Watch = Callable[
-    [dict[str, Any]], object
-]  # what gets every record of metrics.jsonl, as soon as it is written
+Watch = Callable[[dict[str, Any]], object]
+"""What gets every record of metrics.jsonl, as soon as it is written."""
+
+REDRAWN = 0.5
+"""Seconds between two states of a notebook's progress bar."""
 
 
 class _Watched(Exception):
@@ -28,7 +34,10 @@ class _Watched(Exception):
 
 
 class Recorder:
-    """Writes a run's records. Standard error gets a progress bar if it is a terminal, plain lines otherwise."""
+    """Writes a run's records.
+
+    Standard error gets a progress bar if it is a terminal, plain lines otherwise.
+    """
 
     def __init__(
         self,
@@ -37,49 +46,35 @@ class Recorder:
         quiet: bool = False,
         watch: Watch | None = None,
     ) -> None:
-        """Opens the files in a folder, if there is one; metrics.jsonl keeps its first `metrics_bytes` bytes."""
-        metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
-        if folder and metrics_bytes > (metrics.stat().st_size if metrics.exists() else 0):
-            raise InputError(
-                f"{metrics}: it is damaged (it has been cut); start again in another folder"
-            )
+        """Opens the files in a folder, if there is one.
+
+        Metrics.jsonl keeps its first `metrics_bytes` bytes.
+        """
         self.warnings: list[str] = []
-        if folder and metrics.exists():
-            os.truncate(metrics, metrics_bytes)
-            if metrics.read_bytes()[-1:] not in (b"", b"\n"):
-                raise InputError(
-                    f"{metrics}: it is damaged (its last line has no end); start again in another folder"
-                )
-            self.warnings += [
-                record["message"] for record in read_records(metrics).get("warning", ())
-            ]
-        self._metrics = metrics.open("ab")
+        metrics = Path(os.devnull)
+        log = Path(os.devnull)
+        if folder:
+            metrics = folder / METRICS
+            log = folder / LOG
+            self.warnings += _cut_records(metrics, metrics_bytes)
+        self._metrics: IO[bytes] = metrics.open("ab")
         self._watch = watch
-        self._log = (folder / "train.log" if folder else Path(os.devnull)).open(
-            "a", encoding="utf-8"
-        )
-        # Commands stay whole. A notebook gets the lines as one stream, and the bar as one display that changes.
+        self._log: IO[str] = log.open("a", encoding="utf-8")
+        # A notebook gets the lines as one stream, and the bar as one display that changes.
         notebook = Console().is_jupyter and not quiet and folder is not None
-        plain: dict[str, Any] = (
-            {"force_jupyter": False, "force_terminal": False} if notebook else {}
-        )
+        plain: dict[str, Any] = {}
+        if notebook:
+            plain = {"force_jupyter": False, "force_terminal": False}
+        # With soft wraps, commands stay whole.
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, **plain)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        shown = TextColumn("{task.fields[shown]}")
-        off = quiet or not self._console.is_terminal
-        # The time left follows from the last thousand steps, also where a step takes longer than rich's 30 seconds.
-        self._bar = Progress(
-            *columns, shown, console=self._console, disable=off, speed_estimate_period=inf
-        )
+        self._bar = _progress_bar(self._console, disable=quiet or not self._console.is_terminal)
         self._shown: dict[str, str] = {}
-        show = sys.modules["IPython.display"].display if notebook else None
-        self._display = show and show({"text/plain": ""}, raw=True, display_id=True)
-        self._drawn = 0.0  # when the display last changed
+        self._display: Any = None
+        if notebook:
+            show = sys.modules["IPython.display"].display
+            self._display = show({"text/plain": ""}, raw=True, display_id=True)
+        # When the display last changed.
+        self._drawn = 0.0
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -105,19 +100,20 @@ class Recorder:
         record = {"kind": kind, **values}
         self._metrics.write((sealed(record) + "\n").encode())
         self._metrics.flush()
+        if self._watch is None:
+            return
         try:
-            if self._watch:
-                self._watch(record)
-        except (
-            InputError
-        ) as error:  # which within an evaluation would be taken for that of the training
+            self._watch(record)
+        except InputError as error:
+            # Within an evaluation, this error would be taken for one of the training.
             raise _Watched(error) from error
 
     def say(self, text: str) -> None:
         """Writes a line for people."""
         self._write(text)
-        with suppress(OSError):  # a terminal that has been closed; train.log has the line
-            self._console.print(text, markup=False)
+        # A terminal may have been closed; train.log has the line.
+        with suppress(OSError):
+            self._console.print(text, markup=False, emoji=False)
 
     def warn(self, step: int, text: str) -> None:
         """Writes a warning, which the report repeats; the same warning is written only once."""
@@ -138,7 +134,7 @@ class Recorder:
         """Moves the progress bar one step on."""
         for task in self._bar.task_ids:
             self._bar.advance(task)
-        if self._display and time.monotonic() > self._drawn + 0.5:
+        if self._display and time.monotonic() > self._drawn + REDRAWN:
             with self._console.capture() as text:
                 self._console.print(self._bar.get_renderable())
             self._display.update({"text/plain": text.get()}, raw=True)
@@ -147,23 +143,71 @@ class Recorder:
     def show(self, name: str, value: str) -> None:
         """Shows the latest value of a quantity, such as the loss, behind the progress bar."""
         self._shown[name] = value
+        shown = ", ".join(f"{name} {value}" for name, value in self._shown.items())
         for task in self._bar.task_ids:
-            self._bar.update(
-                task, shown=", ".join(f"{name} {value}" for name, value in self._shown.items())
-            )
+            self._bar.update(task, shown=shown)
 
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
         self._log.flush()
 
 
+def _cut_records(metrics: Path, length: int) -> list[str]:
+    """Cuts a metrics.jsonl to the bytes of the last checkpoint.
+
+    Returns the messages of the warnings in them.
+    """
+    if not metrics.exists():
+        if length:
+            raise _damaged(metrics, "it has been cut")
+        return []
+    if length > metrics.stat().st_size:
+        raise _damaged(metrics, "it has been cut")
+    os.truncate(metrics, length)
+    if metrics.read_bytes()[-1:] not in (b"", b"\n"):
+        raise _damaged(metrics, "its last line has no end")
+    warnings = read_records(metrics).get("warning", ())
+    return [record["message"] for record in warnings]
+
+
+def _damaged(metrics: Path, how: str) -> InputError:
+    return InputError(f"{metrics}: it is damaged ({how}); start again in another folder")
+
+
+def _progress_bar(console: Console, disable: bool) -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[shown]}"),
+    )
+    # The time left follows from the last thousand steps, also where a step takes longer than rich's
+    # 30 seconds.
+    return Progress(*columns, console=console, disable=disable, speed_estimate_period=inf)
+
+
 @dataclass(frozen=True)
 class RunContext:
     """What all stages of a run share."""
 
-    folder: Path  # the run folder
-    recorder: Recorder  # writes the log and metrics.jsonl
-    stop: StopSignal  # within it, the steps are made
-    seed: int  # the run's seed
-    workers: Workers  # make the passes of the steps
-    begun: float = 0.0  # when the run began, by the clock `time.monotonic`; a resumed run counts its earlier seconds
+    folder: Path
+    """The run folder."""
+
+    recorder: Recorder
+    """Writes the log and metrics.jsonl."""
+
+    stop: StopSignal
+    """Within it, the steps are made."""
+
+    seed: int
+    """The run's seed."""
+
+    workers: Workers
+    """They make the passes of the steps."""
+
+    begun: float = 0.0
+    """When the run began, by the clock `time.monotonic`.
+
+    A resumed run counts its earlier seconds.
+    """

@@ -1,18 +1,20 @@
 """Selection: which step's encoder is kept, and what a method predicts on labelled rows.
 
-At every evaluation the encoder gets a score, and the weights of the step to keep so far are written to disk. The score
-is that of labelled dev rows, on which the method predicts (`score_rows`), or else of the dev data, scored pairs or a
-retrieval (`score_task`). Without either of them the last step is kept. A stage may also bound what the encoder forgets
-(`most_forgotten`): the first evaluation at which too much is lost on general pairs ends the stage, and its weights are
-not kept.
+At every evaluation the encoder gets a score, and the weights of the step to keep so far are written
+to disk. The score is that of labelled dev rows, on which the method predicts (`score_rows`), or
+else of the dev data, scored pairs or a retrieval (`score_task`). Without either of them the last
+step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the first
+evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept.
 
-Contrastive learning should spread the vectors: their mean cosine falls and their effective rank rises. The opposite is
-a collapse, which the loss alone can hide. So a fixed sample of training sentences is encoded at every evaluation.
+Contrastive learning should spread the vectors: their mean cosine falls and their effective rank
+rises. The opposite is a collapse, which the loss alone can hide. So a fixed sample of training
+sentences is encoded at every evaluation.
 
-When a stage is over, predictions.npz gets the predictions of the kept encoder: "dev" and "test", or "dev:NAME" and
-"test:NAME" if the method has several tasks, [N] each, in the order of the rows.
+When a stage is over, predictions.npz gets the predictions of the kept encoder: "dev" and "test", or
+"dev:NAME" and "test:NAME" if the method has several tasks, [N] each, in the order of the rows.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,16 +44,25 @@ from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_folder import Progress
 
 PREDICTIONS = "predictions.npz"
-ROWS_AT_ONCE = 64  # labelled rows that are predicted together
-MONITORED = 256  # sentences of the sample that shows a collapse
+
+ROWS_AT_ONCE = 64
+"""Labelled rows that are predicted together."""
+
+MONITORED = 256
+"""Sentences of the sample that shows a collapse."""
 
 
 class Score(NamedTuple):
     """How good an encoder is."""
 
-    value: float  # higher is better
-    name: str  # the metric
-    parts: Mapping[str, float] = {}  # the values whose mean is `value`, where it is a mean
+    value: float
+    """Higher is better."""
+
+    name: str
+    """The metric."""
+
+    parts: Mapping[str, float] = {}
+    """The values whose mean is `value`, where it is a mean."""
 
 
 Scorer = Callable[[Encoder], Score]
@@ -94,16 +105,18 @@ def score_task(
     """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
 
-    def scored() -> TaskResult | InputError:
+    def score_or_error() -> TaskResult | InputError:
         try:
             return task.score(encoder.reading(pooling, encoder.heads))[0]
         except InputError as error:
-            return error  # which all processes raise
+            return error
 
-    result = workers.by_leader(scored)
+    result = workers.by_leader(score_or_error)
+    # All processes raise the error of the first.
     if isinstance(result, InputError):
         raise result
-    return Score(result.scores("all", "spearman")[task.name], task.measure)
+    scores = result.scores("all", "spearman")
+    return Score(scores[task.name], task.measure)
 
 
 def score_rows(
@@ -115,83 +128,114 @@ def score_rows(
 ) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev rows."""
     feeds = method.scored("dev")
-    parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows, workers, chunk_size))
+    predictions = predict(encoder, method, feeds, dev_rows, workers, chunk_size)
+    parts = measure_all(feeds, predictions)
     value = fmean(parts.values())
-    return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
+    if len(parts) == 1:
+        (metric,) = parts
+        return Score(value, metric)
+    return Score(value, "mean", parts)
 
 
 def monitored_sentences(store: TokenStore) -> Packed:
-    """The first texts of rows at equal distances, since the first rows may all be from one place."""
-    places = np.linspace(0, len(store) - 1, min(MONITORED, len(store))).astype(np.int64)
-    return store.pack_sequences(places * store.columns)
+    """The first texts of rows at equal distances: the first rows may all be from one place."""
+    count = min(MONITORED, len(store))
+    rows = np.linspace(0, len(store) - 1, count).astype(np.int64)
+    return store.pack_sequences(rows * store.columns)
 
 
 @torch.no_grad()
 def measure_space(encoder: Encoder, sentences: Packed) -> dict[str, float]:
-    """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use."""
+    """Measures the mean cosine between different sentences, and the effective rank.
+
+    A mean cosine of 1 is a point. The effective rank is the number of directions in use.
+    """
     encoder.eval()
-    parts = sentences.cut(len(encoder.batches(sentences.lengths.numpy())))
-    vectors = torch.cat(
-        [encoder(part.to(encoder.device)) for part in parts if len(part)]
-    ).cpu()  # [N, d]
+    batches = encoder.batches(sentences.lengths.numpy())
+    parts = [part for part in sentences.cut(len(batches)) if len(part)]
+    encoded = [encoder(part.to(encoder.device)) for part in parts]
+    vectors = torch.cat(encoded).cpu()  # [N, d]
     if not vectors.isfinite().all():
         raise UselessVectors("the encoder gives vectors with NaN or infinite values")
     return {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What an evaluation has measured."""
+
+    space: dict[str, float]
+    """The result of `measure_space`."""
+
+    dev: Score | None
+    """The score that chooses the step; None if the last step is kept."""
+
+    general: float | None
+    """The score on general pairs; None if the stage doesn't bound what is forgotten."""
 
 
 @dataclass
 class Selection:
     """Scores the encoder at every evaluation, and says whether to keep it."""
 
-    scorer: Scorer | None  # None if the last step is kept
-    general: Scorer | None  # None if the stage doesn't bound what is forgotten
-    monitored: Packed  # the sentences that show a collapse
+    scorer: Scorer | None
+    """What scores a step; None if the last step is kept."""
+
+    general: Scorer | None
+    """What scores general pairs; None if the stage doesn't bound what is forgotten."""
+
+    monitored: Packed
+    """The sentences that show a collapse."""
+
     options: TrainingOptions
     recorder: Recorder
     progress: Progress
 
-    def judge(self, encoder: Encoder, total: int) -> bool:
-        """Evaluates the encoder, and writes the records; ends the stage if it is time; says whether to keep it."""
-        progress, space = self.progress, measure_space(encoder, self.monitored)
-        progress.start_space = start_space = progress.start_space or space
-        result = self.scorer and self.scorer(encoder)
-        # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
-        counts = bool(progress.step) or not self.options.as_released.whole_epochs
-        lost = self._lost(encoder)
-        forgotten = lost > (self.options.most_forgotten or 0)
-        keep = not forgotten and (
-            result is None or not counts or self._keeps(result.value, progress.step)
-        )
-        record = partial(
-            self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step
-        )
-        record("space", **space)
-        text = ""
-        if result:
-            record(
-                "dev", metric=result.name, score=result.value, best=keep, **result.parts
-            )  # kept so far
-            self.recorder.show("dev", f"{100 * result.value:.2f}")
-            text = (
-                f"dev {result.name} {100 * result.value:.2f}{' (kept for now)' if keep else ''}, "
-            )
+    @property
+    def scores(self) -> bool:
+        """Whether any score decides which step is kept."""
+        return self.scorer is not None or self.general is not None
+
+    def measure(self, encoder: Encoder) -> Measurement:
+        """Measures the encoder.
+
+        Nothing is recorded or changed, so that a signal may break this off.
+        """
+        space = measure_space(encoder, self.monitored)
+        dev = None
+        if self.scorer:
+            dev = self.scorer(encoder)
+        general = None
         if self.general:
-            record("general", lost=lost)
-            text += f"general pairs {0 - lost:+.2f}, "
-        text += (
-            f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
-        )
-        self.recorder.say(f"step {progress.step} of {total}: {text}")
-        if sign := _collapse(space, start_space):
-            self.recorder.warn(
-                progress.offset + progress.step,
-                f"the space is collapsing: the {sign} on a sample of the text; try a lower learning_rate",
+            general = self.general(encoder).value
+        return Measurement(space, dev, general)
+
+    def decide(self, measurement: Measurement, total: int) -> bool:
+        """Says whether to keep the encoder.
+
+        Writes the records, and ends the stage of `total` steps if it is time.
+        """
+        progress = self.progress
+        if progress.start_space is None:
+            progress.start_space = measurement.space
+        if progress.start_general is None:
+            progress.start_general = measurement.general
+        lost = self._lost(measurement)
+        forgotten = lost > (self.options.most_forgotten or 0)
+        keep = self._keeps(measurement.dev, forgotten)
+        self._record(measurement, lost, keep)
+        self.recorder.say(f"step {progress.step} of {total}: {_told(measurement, lost, keep)}")
+        collapse = _collapse(measurement.space, progress.start_space)
+        if collapse:
+            self._warn(
+                f"the space is collapsing: the {collapse} on a sample of the text; "
+                "try a lower learning_rate"
             )
         if forgotten:
-            self.recorder.warn(
-                progress.offset + progress.step,
-                f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more than most_forgotten "
-                f"{self.options.most_forgotten:g}: training ends, and an earlier step is kept",
+            self._warn(
+                f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more "
+                f"than most_forgotten {self.options.most_forgotten:g}: training ends, and an "
+                "earlier step is kept"
             )
             progress.end(f"too much was forgotten at step {progress.step} of {total}")
         if self.options.patience is not None and progress.stale >= self.options.patience:
@@ -200,17 +244,28 @@ class Selection:
             )
         return keep
 
-    def _lost(self, encoder: Encoder) -> float:
-        """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nothing bounds it."""
-        if not self.general:
-            return 0.0
-        score = self.general(encoder).value
-        if self.progress.start_general is None:
-            self.progress.start_general = score
-        return 100 * (self.progress.start_general - score)
+    def _lost(self, measurement: Measurement) -> float:
+        """How far the encoder is below the stage's start on general pairs, Spearman x 100.
 
-    def _keeps(self, value: float, step: int) -> bool:
-        """Whether to keep an encoder with this score. Updates the best score, and the count for patience."""
+        0 if nothing bounds it.
+        """
+        if measurement.general is None or self.progress.start_general is None:
+            return 0.0
+        return 100 * (self.progress.start_general - measurement.general)
+
+    def _keeps(self, dev: Score | None, forgotten: bool) -> bool:
+        """Whether to keep an encoder with this score."""
+        if forgotten:
+            return False
+        # With whole_epochs the start is a placeholder until the first evaluation, whatever its
+        # score.
+        placeholder = self.options.as_released.whole_epochs and not self.progress.step
+        if dev is None or placeholder:
+            return True
+        return self._improves(dev.value)
+
+    def _improves(self, value: float) -> bool:
+        """Whether the score is the best so far. Updates the scores, and the count for patience."""
         progress = self.progress
         if progress.first_score is None:
             progress.first_score = value
@@ -218,20 +273,56 @@ class Selection:
         if self.options.as_released.early_stopping == "previous":
             if progress.last_score is not None and value < progress.last_score:
                 progress.stale += 1
+        elif best:
+            progress.stale = 0
         else:
-            progress.stale = 0 if best else progress.stale + 1
+            progress.stale += 1
         if best:
             progress.best_score = value
-        progress.last_score = value if step else None
+        # The start is no evaluation that a later one may fall below.
+        progress.last_score = value if progress.step else None
         return best
+
+    def _record(self, measurement: Measurement, lost: float, keep: bool) -> None:
+        progress = self.progress
+        step = progress.offset + progress.step
+        record = partial(self.recorder.record, stage=progress.stage + 1, step=step)
+        record("space", **measurement.space)
+        dev = measurement.dev
+        if dev:
+            # The encoder that is best is kept so far.
+            record("dev", metric=dev.name, score=dev.value, best=keep, **dev.parts)
+            self.recorder.show("dev", f"{100 * dev.value:.2f}")
+        if measurement.general is not None:
+            record("general", lost=lost)
+
+    def _warn(self, text: str) -> None:
+        self.recorder.warn(self.progress.offset + self.progress.step, text)
+
+
+def _told(measurement: Measurement, lost: float, keep: bool) -> str:
+    """What the log says of an evaluation."""
+    parts = []
+    dev = measurement.dev
+    if dev:
+        kept = " (kept for now)" if keep else ""
+        parts.append(f"dev {dev.name} {100 * dev.value:.2f}{kept}")
+    if measurement.general is not None:
+        # 0 - lost is never -0.
+        parts.append(f"general pairs {0 - lost:+.2f}")
+    parts.append(f"mean cosine {measurement.space['mean_cosine']:.3f}")
+    parts.append(f"effective rank {measurement.space['effective_rank']:.1f}")
+    return ", ".join(parts)
 
 
 def _collapse(space: Mapping[str, float], start: Mapping[str, float]) -> str:
     """How the space has closed up since the measurement at the start; empty if it has not."""
-    if space["effective_rank"] < start["effective_rank"] / 2:
-        return f"effective rank fell from {start['effective_rank']:.1f} to {space['effective_rank']:.1f}"
-    if space["mean_cosine"] > max(0.95, start["mean_cosine"] + 0.01):
-        return f"mean cosine rose from {start['mean_cosine']:.2f} to {space['mean_cosine']:.2f}"
+    rank = space["effective_rank"]
+    if rank < start["effective_rank"] / 2:
+        return f"effective rank fell from {start['effective_rank']:.1f} to {rank:.1f}"
+    cosine = space["mean_cosine"]
+    if cosine > max(0.95, start["mean_cosine"] + 0.01):
+        return f"mean cosine rose from {start['mean_cosine']:.2f} to {cosine:.2f}"
     return ""
 
 
@@ -245,25 +336,27 @@ def predict(
     workers: Workers,
     chunk_size: int | None,
 ) -> dict[str, tuple[Values, Values]]:
-    """What is predicted for the N rows of each feed, and what is right: class numbers or scores, [N] each.
+    """What is predicted for the N rows of each feed, and what is right.
 
-    The workers encode the rows together, in passes as those of a step.
+    Both are class numbers or scores [N]. The workers encode the rows together, in passes as those
+    of a step.
     """
     encoder.eval()
     method.eval()
     result = {}
     for name, feed in feeds.items():
-        store, predicted = rows[name], []
+        store = rows[name]
         first, end = (round(share * len(store)) for share in feed.part)
         if first == end:
             raise InputError(
                 f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row"
             )
-        for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
+        predicted = []
+        parts = math.ceil((end - first) / ROWS_AT_ONCE)
+        for places in np.array_split(np.arange(first, end), parts):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
-            encoded = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(
-                method.views(batch)
-            )
+            encoding = StepEncoding(encoder, workers, chunk_size=chunk_size)
+            encoded = encoding.encode(method.views(batch))
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
         result[name] = torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy()
@@ -274,11 +367,11 @@ def measure_all(
     feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]
 ) -> dict[str, float]:
     """The scores of all feeds, by their names, from what `predict` returns."""
-    return {
-        score_name: measure(metric, right, predicted)
-        for name, (predicted, right) in predictions.items()
-        for score_name, metric in feeds[name].metrics.items()
-    }
+    scores: dict[str, float] = {}
+    for name, (predicted, right) in predictions.items():
+        for score_name, metric in feeds[name].metrics.items():
+            scores[score_name] = measure(metric, right, predicted)
+    return scores
 
 
 def score_kept(
@@ -289,17 +382,21 @@ def score_kept(
     progress: Progress,
     chunk_size: int | None,
 ) -> None:
-    """Scores a stage's kept weights on its test rows, as the record "test" of their step; writes predictions.npz."""
+    """Scores a stage's kept weights on its test rows, as the record "test" of their step.
+
+    Writes predictions.npz.
+    """
     splits: dict[Split, Mapping[str, TokenStore]] = {"dev": data.dev, "test": data.test}
     arrays: dict[str, Values] = {}
     for split, rows in splits.items():
         feeds = method.scored(split)
         predictions = predict(encoder, method, feeds, rows, run.workers, chunk_size)
         for name, (predicted, _) in predictions.items():
-            arrays[split if name == ROWS else f"{split}:{name}"] = predicted
+            array = split if name == ROWS else f"{split}:{name}"
+            arrays[array] = predicted
         if split == "test" and feeds:
-            parts = measure_all(feeds, predictions)
-            run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)
-            texts = [f"{name} {100 * value:.2f}" for name, value in parts.items()]
+            scores = measure_all(feeds, predictions)
+            run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **scores)
+            texts = [f"{name} {100 * value:.2f}" for name, value in scores.items()]
             run.recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
     run.workers.by_leader(partial(write_arrays, run.folder / PREDICTIONS, arrays))

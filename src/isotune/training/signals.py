@@ -1,57 +1,82 @@
-"""A clean stop of the steps: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in.
+"""A clean stop of the steps: the loop remembers Ctrl-C, SIGTERM or SIGHUP until its step is over.
 
-`training/stage.py` hears the stop. Before the first step and after the last, these signals act as in any program, at
-once, and `main` in `cli/__init__.py` ends the command: what is on disk is whole then.
+`training/stage.py` hears the stop. An evaluation between two steps is broken off, and a resumed run
+makes it first. Before the first step, after the last, and in a stage without steps, these signals
+act as in any program, at once, and `main` in `cli/__init__.py` ends the command: what is on disk is
+whole then.
 """
 
 import os
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
-HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
-STOPPING = b"\nthe run stops after the step or the evaluation that it is in; Ctrl-C again stops it at once\n"
+HANGUP = getattr(signal, "SIGHUP", None)
+"""The signal of a closed terminal; None on Windows, which has none."""
+
+STOPPING = b"\nthe run stops after the step that it is in; Ctrl-C again stops it at once\n"
+
+
+class BrokenOff(BaseException):
+    """Ends what `StopSignal.breaks` runs."""
 
 
 class StopSignal:
-    """Within it, the first of these signals sets `received`; a second Ctrl-C or SIGTERM acts as it would without this.
+    """Within it, the first of these signals sets `received` and does nothing else.
 
-    A signal that the program was started to ignore, as by nohup, is still ignored. With `tell`, standard error says
-    that the signal was heard.
+    A second Ctrl-C or SIGTERM acts as it would without this. A signal that the program was started
+    to ignore, as by nohup, is still ignored. With `tell`, standard error says that the signal was
+    heard.
     """
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, *([HANGUP] if HANGUP else []))
+    SIGNALS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANGUP) if number)
 
     def __init__(self, tell: bool = False) -> None:
         self.tell = tell
         self.received: signal.Signals | None = None
+        self._breaks = False
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        numbers: tuple[signal.Signals, ...] = self.SIGNALS
+        self._before = {}
+        # Only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C.
         if threading.current_thread() is not threading.main_thread():
-            numbers = ()  # only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C
-        handlers = {number: signal.getsignal(number) for number in numbers}
-        self._before = {
-            number: handler for number, handler in handlers.items() if handler != signal.SIG_IGN
-        }
-        for number in self._before:
-            signal.signal(number, self._handle)
+            return self
+        for number in self.SIGNALS:
+            handler = signal.getsignal(number)
+            if handler != signal.SIG_IGN:
+                self._before[number] = handler
+                signal.signal(number, self._handle)
         return self
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.tell and not self.received:
-            with suppress(OSError):  # the terminal may be closed
-                os.write(
-                    2, STOPPING
-                )  # at once: this may have interrupted a writer to the buffer of sys.stderr
-        self.received = signal.Signals(number)
-        if (
-            self.received != HANGUP
-        ):  # a closed terminal may send two: one from the system, one from the shell
-            signal.signal(number, self._before[self.received])
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    @contextmanager
+    def breaks(self) -> Iterator[None]:
+        """A block that a signal ends at once by `BrokenOff`, also one that came before."""
+        if self.received:
+            raise BrokenOff
+        self._breaks = True
+        try:
+            yield
+        finally:
+            self._breaks = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first = self.received is None
+        self.received = signal.Signals(number)
+        if first and self.tell:
+            # At once: the signal may have interrupted a writer to the buffer of sys.stderr. The
+            # terminal may be closed.
+            with suppress(OSError):
+                os.write(2, STOPPING)
+        # A closed terminal may send two hang-ups: one from the system, one from the shell.
+        if self.received != HANGUP:
+            signal.signal(number, self._before[self.received])
+        if first and self._breaks:
+            raise BrokenOff

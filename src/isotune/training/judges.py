@@ -1,0 +1,90 @@
+"""Who may judge a run: the scores that say whether the encoder is better for the user's text.
+
+Two things take a task's word: the run was trained on its rows, or its pairs are the general ones,
+which say nothing about another text. A task that may not judge still counts where the encoder loses
+on it (`RunEvaluation.verdict`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from isotune.evaluation import GROUPS
+from isotune.evaluation.tasks import GENERAL_TASK
+from isotune.recipes import Recipe
+from isotune.training.corpora import MUCH_OVERLAP
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Which scores speak for the user's text."""
+
+    own: frozenset[str]
+    """The tasks and groups that do, of those that the run was given."""
+
+    trained_on: frozenset[str]
+    """The sources of tasks and of dev data whose rows were trained on, which judge nothing."""
+
+    dev_is_general: bool
+    """Whether the dev data are the general pairs, and the text that was trained on is another."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a run was scored on."""
+
+    sources: Mapping[str, str]
+    """The source of the rows of each task that has rows, by the task's name."""
+
+    others: Collection[str]
+    """The names of the other tasks, and of the groups whose tasks were all scored."""
+
+    dev: str
+    """The source of the dev data; empty without dev data."""
+
+
+def find_judges(recipe: Recipe, scores: Scores, trained: Collection[str]) -> Judges:
+    """Finds who may judge a run of this recipe, trained on rows of the sources `trained`."""
+    text: list[str] = []
+    for stage in recipe.stages:
+        text += recipe.inputs(stage).data
+    text_is_general = any(is_general(source) for source in text)
+    # The general pairs speak for a run on their own text that was asked to be judged by them.
+    general_judge = text_is_general and GENERAL_TASK in recipe.tasks
+    mute = set()
+    for name, source in scores.sources.items():
+        if source in trained:
+            mute.add(name)
+        if is_general(name) and not general_judge:
+            mute.add(name)
+    own = set()
+    if recipe.tasks:
+        own = {name for name in (*scores.sources, *scores.others) if not _is_mute(name, mute)}
+    judging = {*scores.sources.values(), scores.dev}
+    return Judges(
+        own=frozenset(own),
+        trained_on=frozenset(judging.intersection(trained)),
+        dev_is_general=is_general(recipe.dev) and not text_is_general,
+    )
+
+
+def _is_mute(name: str, mute: Collection[str]) -> bool:
+    """Whether a task is mute, or a task of a group."""
+    members = {name, *GROUPS.get(name, ())}
+    return not members.isdisjoint(mute)
+
+
+def trained_rows(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The sources of which a run was trained on many rows, by the entries of its data.json."""
+    sources = set()
+    for entry in entries:
+        for source, counts in entry.get("overlap", {}).items():
+            of = counts["of_pairs"] or counts["of_sentences"]
+            if counts.get("rows", 0) > MUCH_OVERLAP * of:
+                sources.add(source)
+    return sources
+
+
+def is_general(source: str) -> bool:
+    """Whether a source or a task is that of the general pairs, whichever part of them."""
+    return source.partition(":")[0] == GENERAL_TASK

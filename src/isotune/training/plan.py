@@ -1,0 +1,400 @@
+"""What a run will do: every decision before its first step, and the log's first lines.
+
+`choose_recipe` is for a new run. `make_plan` is for a resumed run too: it loads what the run is
+scored on, and tries the method and the data of every stage to come on a copy of the encoder, so
+that mistakes fail at once.
+"""
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+
+from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
+from isotune.data import DATASETS, ScoredPairs
+from isotune.data.sources import FromPython
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import Pooling, change_pooling
+from isotune.engine.objectives import build_objectives
+from isotune.engine.workers import Workers
+from isotune.errors import InputError
+from isotune.evaluation import DevTask, Task, load_dev, load_tasks, with_whole_path
+from isotune.evaluation.tasks import GENERAL_TASK
+from isotune.evaluation.text_changes import sample_sentences
+from isotune.kernels.device import default_device
+from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
+from isotune.methods import OPTIONS
+from isotune.methods.method import Method
+from isotune.methods.options import Use
+from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
+from isotune.training import run_folder
+from isotune.training.corpora import STDIN, Corpora
+from isotune.training.outcome import Scored
+from isotune.training.recorder import Recorder, RunContext
+from isotune.training.request import Request
+from isotune.training.run_folder import START, Progress
+
+PAPERS_WIDTH = 768
+"""The width of BERT-base, for which the papers give rates."""
+
+HEADS_RATE = 1e-4
+"""From this learning rate on, a paper's rate is for new layers alone, such as a flow."""
+
+
+@dataclass(frozen=True)
+class ChosenRecipe:
+    """The recipe of a new run."""
+
+    recipe: Recipe
+
+    fitting: str
+    """The name of the recipe that the model has chosen; empty if the user has chosen one."""
+
+
+def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
+    """The recipe of a new run, with every option, this machine's precision, and whole paths."""
+    choice = request.choice
+    fitting = ""
+    if not choice.recipe and not choice.method:
+        fitting = workers.by_leader(partial(recipe_of_model, request.model, choice.pairs))
+    recipe = resolve(
+        request.sources if request.rows is None else None,
+        choice.recipe or fitting,
+        choice.method,
+        request.options,
+        pairs=choice.pairs,
+        with_stand_ins=choice.stand_ins,
+    )
+    precision = workers.by_leader(_faster_precision)
+    return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), fitting)
+
+
+def _faster_precision() -> str:
+    if has_bfloat16(default_device()):
+        return "bfloat16"
+    return "float32"
+
+
+def _with_whole_paths(recipe: Recipe) -> Recipe:
+    """The recipe with whole paths of its files, so that any working folder can resume the run."""
+    table = recipe.with_sources(lambda source: [_whole_source(source)]).table()
+    table["dev"] = with_whole_path(recipe.dev)
+    table["tasks"] = [with_whole_path(task) for task in recipe.tasks]
+    if recipe.model:
+        table["model"] = _whole_model(recipe.model)
+    for stage in table["stages"]:
+        names_of_models = OPTIONS[stage["method"]].fields_for(Use.LOAD)
+        for key in stage.keys() & names_of_models:
+            stage[key] = [_whole_model(name) for name in stage[key]]
+    return Recipe.from_table(table)
+
+
+def _whole_source(source: str) -> str:
+    kind, _, _ = source.partition(":")
+    is_file = os.path.exists(source) or glob.has_magic(source)
+    if kind in {STDIN, "hub", *DATASETS} or not is_file:
+        return source
+    return os.path.abspath(source)
+
+
+def _whole_model(name: str) -> str:
+    folder = local_model(name)
+    if folder is None or folder == MODEL_FOLDER:
+        return name
+    return os.path.abspath(folder)
+
+
+@dataclass(frozen=True)
+class ScoredData:
+    """What a run is scored on."""
+
+    dev: DevTask | None
+    """What chooses the step, unless labelled rows do."""
+
+    tasks: Sequence[Task]
+    """What the start and the kept encoder are compared on."""
+
+    unpublished: str
+    """Why the tasks are not those of the recipe's published score.
+
+    Empty if they are, or there is no such score.
+    """
+
+    @property
+    def tested(self) -> list[ScoredPairs]:
+        """The rows of the tasks that have rows."""
+        return [task.pairs for task in self.tasks if isinstance(task, DevTask)]
+
+    @property
+    def pairs(self) -> list[ScoredPairs]:
+        """The rows of the tasks and the dev data."""
+        pairs = self.tested
+        if self.dev:
+            pairs.append(self.dev.pairs)
+        return pairs
+
+    @property
+    def dev_is_tested(self) -> bool:
+        """Whether the dev data are those of a task too."""
+        if self.dev is None:
+            return False
+        dev = (self.dev.pairs.sentence1, self.dev.pairs.sentence2)
+        return any(dev == (pairs.sentence1, pairs.sentence2) for pairs in self.tested)
+
+
+def _load_scored_data(recipe: Recipe) -> ScoredData:
+    dev = None
+    if recipe.dev_task:
+        dev = load_dev(recipe.dev_task)
+    unpublished = ""
+    if recipe.published_on and not recipe.tasks:
+        try:
+            return ScoredData(dev, load_tasks(recipe.published_on), "")
+        except InputError as error:
+            unpublished = (
+                f"not evaluated as published, on {', '.join(recipe.published_on)}: {error}"
+            )
+    names = recipe.tasks
+    bounded = any(stage.training.most_forgotten is not None for stage in recipe.stages)
+    if names and bounded and GENERAL_TASK not in names:
+        # The general pairs show what the run may have forgotten.
+        names = (*names, GENERAL_TASK)
+    return ScoredData(dev, load_tasks(names), unpublished)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every decision before the first step of a run."""
+
+    recipe: Recipe
+    """What the stages do."""
+
+    corpora: Corpora
+    """What they read."""
+
+    data: ScoredData
+    """What the run is scored on."""
+
+    start_pooling: str
+    """How the start is pooled, where the recipe says how; else empty."""
+
+    pooled: str
+    """How the start is pooled otherwise than its folder says; empty if it is not."""
+
+    disk: str
+    """What the run needs of the disk."""
+
+    by_rows: bool
+    """Whether labelled rows choose the step, in place of the dev data."""
+
+    predicts: bool
+    """Whether the encoder is tuned to predict labels or scores of rows."""
+
+    reshaped: bool
+    """Whether a stage replaces the prompt, the pooling or the heads of the encoder.
+
+    Then the encoder differs from the start at step 0 of that stage.
+    """
+
+    sentences: Sequence[str]
+    """Sentences of the text for the comparison at the end.
+
+    Empty if the text can't be read again.
+    """
+
+    @property
+    def scored_on(self) -> Scored:
+        """What the start and the kept encoder are compared on."""
+        dev = None if self.by_rows else self.data.dev
+        return Scored(
+            tasks=self.data.tasks,
+            dev=dev,
+            by_rows=self.by_rows,
+            sentences=self.sentences,
+            pooled=self.pooled,
+            reshaped=self.reshaped,
+        )
+
+    def tell(self, recorder: Recorder) -> None:
+        """Writes what the log says of the plan."""
+        if self.data.unpublished:
+            recorder.say(self.data.unpublished)
+        if self.data.dev_is_tested:
+            recorder.warn(
+                0, "the dev data are test data too: they chose the step, so its score is too high"
+            )
+        if self.start_pooling:
+            recorder.say(f"start: {self.pooled or self.start_pooling}")
+        recorder.say(f"disk: {self.disk}")
+        if not self.by_rows:
+            recorder.say(f"dev data: {self.recipe.dev}{self._kept_step()}")
+
+    def _kept_step(self) -> str:
+        """Which step is kept without dev data; empty with them."""
+        if self.recipe.dev_task:
+            return ""
+        bound = self.recipe.stages[0].training.most_forgotten
+        if bound is None:
+            return "; the last step, not the best, is kept"
+        return f"; the last step that loses at most {bound:g} on general pairs is kept"
+
+
+def tell_recipe(recipe: Recipe, fitting: str, model: str, run: RunContext) -> None:
+    """Writes what the log says before anything is loaded."""
+    recorder = run.recorder
+    if fitting:
+        recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
+    recorder.say(f"run: {run.folder}")
+    bundled = ""
+    if model == BUNDLED_MODEL:
+        bundled = ", the bundled one (--model takes any other)"
+    recorder.say(f"model: {model}{bundled}")
+    precisions = dict.fromkeys(stage.training.precision for stage in recipe.stages)
+    recorder.say(f"precision: {', '.join(precisions)}")
+    if "bfloat16" in precisions:
+        warning = warn_of_bfloat16(default_device())
+        if warning:
+            recorder.warn(0, warning)
+
+
+def start_of(recipe: Recipe, run: RunContext) -> str:
+    """The name of the model that a run starts from."""
+    copy = run.folder / START
+    if copy.exists():
+        # The run's folder may have been moved since the recipe was written.
+        return str(copy)
+    return recipe.model or BUNDLED_MODEL
+
+
+def make_plan(
+    recipe: Recipe,
+    rows: Iterable[FromPython] | None,
+    run: RunContext,
+    progress: Progress,
+    load_start: Callable[[], Encoder],
+) -> tuple[Plan, Encoder]:
+    """Decides everything before the first step; gives the plan and the current stage's encoder.
+
+    `load_start` loads the start, once the cheaper checks are made.
+
+    Raises:
+        InputError: something that a stage to come needs is missing, or doesn't fit.
+    """
+    data = _load_scored_data(recipe)
+    corpora = Corpora(recipe, rows, data.pairs, run)
+    corpora.check(progress.stage)
+    encoder = load_start()
+    start_pooling = ""
+    pooled = ""
+    if recipe.encoder.pooling or recipe.encoder.layers:
+        used = _described(encoder.pooling, encoder)
+        own = _described(encoder.saved_pooling, encoder)
+        start_pooling = f"pooled by {used}"
+        if used != own:
+            pooled = f"pooled by {used}, where isotune evaluate pools it by {own}"
+    disk = run_folder.check_space(run.folder, encoder)
+    methods = _attach_past_stages(recipe, progress, encoder)
+    methods += _try_stages(recipe.stages[progress.stage :], corpora, deepcopy(encoder))
+    last = methods[-1]
+    plan = Plan(
+        recipe=recipe,
+        corpora=corpora,
+        data=data,
+        start_pooling=start_pooling,
+        pooled=pooled,
+        disk=disk,
+        by_rows=bool(last.scored("dev")),
+        predicts=type(last).predict is not Method.predict,
+        reshaped=any(method.adds.reshapes for method in methods),
+        sentences=sample_sentences(corpora.sentences(methods[0]), recipe.seed),
+    )
+    return plan, encoder
+
+
+def _described(pooling: Pooling, encoder: Encoder) -> str:
+    layers = [*pooling.resolve(encoder.backbone.layers)]
+    return f"{pooling.mode} of layers {layers}"
+
+
+def _attach_past_stages(recipe: Recipe, progress: Progress, encoder: Encoder) -> list[Method]:
+    """Adds to the encoder what the stages that are over have added, without their weights.
+
+    Gives their methods.
+    """
+    methods = []
+    for number, stage in enumerate(recipe.stages[: progress.stage]):
+        objectives = build_objectives(stage, encoder)
+        objectives.attach(encoder)
+        if number in progress.dropped:
+            objectives.method.adds.drop_from(encoder)
+        methods.append(objectives.method)
+    return methods
+
+
+def _try_stages(stages: Sequence[Stage], corpora: Corpora, encoder: Encoder) -> list[Method]:
+    """Tries method and data of the stages to come on a copy of the encoder; gives their methods."""
+    methods = []
+    for stage in stages:
+        objectives = build_objectives(stage, encoder)
+        objectives.attach(encoder)
+        corpora.try_stage(stage, objectives.method, encoder)
+        blocks = encoder.backbone.layers
+        dev_layers = stage.training.as_released.dev_layers
+        dev_pooling = change_pooling(encoder.pooling, None, dev_layers, blocks)
+        # This raises the error for a layer that the model doesn't have.
+        dev_pooling.numbered(blocks)
+        methods.append(objectives.method)
+    for option in ("model_dropout", "attention_dropout"):
+        _check_dropout(option, stages, methods)
+    return methods
+
+
+def _check_dropout(option: str, stages: Sequence[Stage], methods: Sequence[Method]) -> None:
+    """Refuses a rate of dropout where no stage that asks for dropout draws any."""
+    asking = []
+    for stage, method in zip(stages, methods, strict=True):
+        if getattr(stage.training, option):
+            asking.append((stage, method))
+    if not asking or not all(method.cached for _, method in asking):
+        return
+    stage, _ = asking[0]
+    instead = ""
+    if hasattr(stage.options, "cached"):
+        instead = ", or compute them in every step (cached false)"
+    raise InputError(
+        f"{option}: method {stage.method} computes the vectors of its text once, without dropout; "
+        f"leave {option} at 0{instead}"
+    )
+
+
+def lines_of_stage(recipe: Recipe, number: int, method: Method, encoder: Encoder) -> Iterator[str]:
+    """What the log says at the beginning of stage `number`, counted from 0."""
+    training = recipe.stages[number].training
+    width = encoder.backbone.dimension
+    fine_tuned = training.learning_rate < HEADS_RATE and training.rate_width is None
+    if recipe.published_on and fine_tuned and width < PAPERS_WIDTH:
+        scaled = training.learning_rate * PAPERS_WIDTH / width
+        yield (
+            f"stage {number + 1}: the paper's learning rate {training.learning_rate:g} is for "
+            f"models of width {PAPERS_WIDTH}; rate_width {PAPERS_WIDTH} scales it to {scaled:.2g} "
+            "for this one"
+        )
+    if encoder.device.type != "cpu" and not encoder.backbone.padded:
+        flash = encoder.backbone.flashes(
+            training.precision, training.model_dropout, training.attention_dropout
+        )
+        kind = "flash" if flash else "padded"
+        yield f"stage {number + 1} computes attention by {kind} attention"
+    if encoder.language_head and encoder.language_head.fresh:
+        fresh = ", ".join(encoder.language_head.fresh)
+        yield f"the model has no whole masked-LM head; new, with random weights: {fresh}"
+    scores: list[str] = []
+    for feed in method.scored("dev").values():
+        scores += feed.metrics
+    if scores:
+        yield (
+            f"stage {number + 1} is scored on labelled rows, in place of the dev data: "
+            f"{', '.join(scores)}"
+        )

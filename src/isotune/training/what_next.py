@@ -1,0 +1,208 @@
+"""The commands that the end of a run suggests. They agree with the verdict.
+
+A command that uses an encoder names the new one only after NEW, and else the start. An encoder that
+was tuned to predict labels is not for search. Of pairs, the second texts are searched, each once.
+"""
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from isotune.bundled import BUNDLED_MODEL
+from isotune.data.derived import RowQuery
+from isotune.data.records import Opened
+from isotune.data.rows import Record, Sentence, normalized, text_value
+from isotune.data.sources import read_records
+from isotune.errors import InputError
+from isotune.evaluation import RunEvaluation
+from isotune.evaluation.results import UNJUDGED
+from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
+from isotune.files import written
+from isotune.kernels.device import DEVICE
+from isotune.plugins import plugin_words
+from isotune.recipes import Recipe
+from isotune.training.corpora import STDIN
+
+FINISHED = "sentence-transformers/all-MiniLM-L6-v2"
+"""What the README advises most people to start from."""
+
+TEXT = "TEXT"
+"""What stands in commands for the user's sentences, where no command can read those of the run."""
+
+ANSWER_FIELDS = ("sentence2", "positive")
+"""The second texts of pairs, such as the answers to questions."""
+
+ANSWERS = "answers.jsonl"
+"""The file, in the run folder, of the first row of each answer, where answers have copies."""
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that is finished."""
+
+    folder: Path
+    """The run folder."""
+
+    model: str
+    """The start."""
+
+    kept: Path
+    """The folder of the kept encoder."""
+
+    recipe: Recipe
+
+    comparison: RunEvaluation
+    """The comparison of the kept encoder with the start."""
+
+    predicts: bool
+    """Whether the encoder was tuned to predict labels or scores of rows."""
+
+    @property
+    def advised(self) -> str:
+        """The encoder that the verdict advises."""
+        if self.comparison.verdict.word == "NEW":
+            return str(self.kept)
+        return self.model
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """What other commands can read of the text of the first stage.
+
+        None for rows from Python or a stream.
+        """
+        data = self.recipe.inputs(self.recipe.stages[0]).data
+        if STDIN in data:
+            return ()
+        return data
+
+
+def what_next(run: EndedRun) -> Iterator[str]:
+    """What the log says that the user can do after a run, line by line."""
+    unjudged = run.comparison.verdict.why == UNJUDGED
+    if not run.sources and (unjudged or not run.predicts):
+        yield "in these commands, TEXT stands for a file of your sentences, one a line:"
+    if unjudged:
+        yield from _label(run)
+    if run.model == BUNDLED_MODEL:
+        yield from _compare_with_finished(run)
+    if not run.predicts:
+        yield from _search(run)
+
+
+def _label(run: EndedRun) -> Iterator[str]:
+    """How pairs that the user scores tell which encoder is better."""
+    source = (run.sources or (TEXT,))[0]
+    encoders = f"{shlex.quote(run.model)} {_encoder_words(str(run.kept))}"
+    pairs = shlex.quote(f"{run.folder}-pairs.tsv")
+    columns = _columns_words(_text_column(run))
+    yield "which encoder is better for this text? Pairs that you score can tell:"
+    yield f"  isotune label {shlex.quote(source)}{columns} --encoders {encoders} --out {pairs}"
+    yield f"  isotune evaluate {encoders} --tasks {pairs}"
+
+
+def _compare_with_finished(run: EndedRun) -> Iterator[str]:
+    """How a run of the bundled model compares with an encoder that is ready."""
+    tasks: Sequence[str] = run.recipe.tasks
+    if not tasks and run.recipe.dev not in ("none", GENERAL_PAIRS):
+        tasks = (run.recipe.dev,)
+    if not tasks:
+        tasks = (GENERAL_TASK,)
+    encoder = str(run.kept)
+    whose = "yours"
+    if run.comparison.verdict.word == "KEEP":
+        encoder = run.model
+        whose = "the start"
+    yield (
+        f"the bundled model is for trying: {FINISHED}, untouched, has 85.8 on stsb-open. A run can "
+        f"start from that encoder, and this command compares it with {whose}:"
+    )
+    yield f"  isotune evaluate {_encoder_words(encoder)} {FINISHED} --tasks {shlex.join(tasks)}"
+
+
+def _search(run: EndedRun) -> Iterator[str]:
+    """How to search in the text of the run."""
+    encoder = _encoder_words(run.advised)
+    index = shlex.quote(f"{run.folder}-index")
+    sources = run.sources or (TEXT,)
+    column = _text_column(run)
+    answers = _answers_file(run, column)
+    if answers:
+        yield f"{answers} has the rows with different texts in the column {column}"
+        sources = (str(answers),)
+    text = shlex.join(sources)
+    if run.comparison.pooled and run.advised == run.model:
+        yield f"the next commands don't pool the start as the run did: {run.comparison.pooled}"
+    yield f"search in this text by meaning; to search in other files, name them in place of {text}:"
+    yield f"  isotune index {encoder} {text}{_columns_words(column)} --out {index}"
+    device = "".join(f" {word}" for word in _device_words())
+    yield f'  isotune search {index} "YOUR QUESTION"{device}'
+    yield f"  isotune serve {encoder} --index {index}"
+
+
+def _encoder_words(encoder: str) -> str:
+    return shlex.join([encoder, *plugin_words(), *_device_words()])
+
+
+def _device_words() -> list[str]:
+    device = os.environ.get(DEVICE)
+    if device:
+        return [f"--device={device}"]
+    return []
+
+
+def _columns_words(column: str) -> str:
+    if not column:
+        return ""
+    return f" --columns {shlex.quote(f'sentence={column}')}"
+
+
+def _text_column(run: EndedRun) -> str:
+    """The column of the text that is searched, where the user has named columns; else empty."""
+    if not run.sources:
+        return ""
+    columns = run.recipe.columns
+    for field in ("sentence", *ANSWER_FIELDS):
+        if field in columns:
+            return columns[field]
+    return ""
+
+
+def _answers_file(run: EndedRun, column: str) -> Path | None:
+    """Writes the first row of each answer into a file; gives None where answers have no copies."""
+    of_pairs = any(run.recipe.columns.get(field) == column for field in ANSWER_FIELDS)
+    if not column or not of_pairs:
+        return None
+    # Where the text can't be read again, or the disk is full, the text is suggested as it is.
+    with suppress(InputError, OSError):
+        if any(is_copy for _, is_copy in _rows(run, column)):
+            return _write_answers(run, column)
+    return None
+
+
+def _write_answers(run: EndedRun, column: str) -> Path:
+    path = run.folder / ANSWERS
+    with written(path) as part, part.open("w", encoding="utf-8") as file:
+        for record, is_copy in _rows(run, column):
+            if not is_copy:
+                file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
+    return path
+
+
+def _rows(run: EndedRun, column: str) -> Iterator[tuple[Record, bool]]:
+    """The rows that have a text in a column, each with whether the text stood in a row before."""
+    files: list[Opened] = []
+    for source in run.sources:
+        files += read_records(source, RowQuery(Sentence))
+    digests: set[bytes] = set()
+    for file in files:
+        for number, record in file.records:
+            text = text_value(record.get(column), column, f"{file.place}:{number}")
+            if text:
+                digest = blake2b(normalized(text), digest_size=16).digest()
+                yield record, digest in digests
+                digests.add(digest)

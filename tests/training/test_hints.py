@@ -1,0 +1,145 @@
+"""The commands that the end of a run suggests agree with its verdict."""
+
+import io
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from isotune.cli import main
+from isotune.evaluation.results import UNJUDGED, RunEvaluation, Verdict
+from isotune.training import Result
+from tests.training.conftest import Train
+
+NAMES_ENCODER = ("index", "serve", "encode", "search")
+
+
+def hints(run: Path) -> list[list[str]]:
+    """The words of each command that the log of a run suggests, without isotune."""
+    log = (run / "train.log").read_text("utf-8")
+    return [shlex.split(line) for line in re.findall(r"  isotune (.*)", log)]
+
+
+def with_verdict(word: str, monkeypatch: pytest.MonkeyPatch, why: str = "because") -> None:
+    """Lets all runs end with this verdict."""
+    verdict = Verdict(word=word, why=why)
+    monkeypatch.setattr(RunEvaluation, "verdict", property(lambda self: verdict))
+
+
+def encoders(commands: Sequence[Sequence[str]]) -> set[str]:
+    """The encoders that the commands use."""
+    return {words[1] for words in commands if words[0] in ("index", "serve")}
+
+
+@pytest.mark.parametrize("word", ["NEW", "KEEP", "CAN'T TELL"])
+@pytest.mark.parametrize("pooling", [{}, {"layers": (-2, -1)}])
+def test_commands_name_the_encoder_that_the_verdict_advises(
+    word: str,
+    pooling: dict[str, object],
+    train: Train,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_verdict(word, monkeypatch)
+    run = train(steps=1, eval_every=1, dev="none", **pooling)
+    advised = run.folder / "encoder" if word == "NEW" else tiny_model
+    assert encoders(hints(run.folder)) == {str(advised)}
+    log = (run.folder / "train.log").read_text("utf-8")
+    differs = bool(pooling) and word != "NEW"
+    assert ("don't pool the start as the run did" in log) is differs
+
+
+def test_no_command_offers_the_new_encoder_after_keep(
+    train: Train, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the bundled model is compared with another, and where no step was better."""
+    still = train("still", learning_rate=1e-12, model_dropout=0.0)
+    assert still.verdict.word == "KEEP"
+    with_verdict("KEEP", monkeypatch)
+    bundled = train("bundled", model=None, steps=1)
+    for run, start in ((still, str(tiny_model)), (bundled, "bert-tiny")):
+        commands = hints(run.folder)
+        assert commands
+        assert not any(str(run.folder / "encoder") in words for words in commands)
+        assert encoders(commands) == {start}
+
+
+def test_an_encoder_of_labels_is_offered_for_no_search(
+    train: Train, sentences: list[str], tmp_path: Path
+) -> None:
+    rows = [f"{sentence}\t{len(sentence) % 2}\n" for sentence in sentences]
+    path = tmp_path / "labelled.tsv"
+    path.write_text("sentence\tlabel\n" + "".join(rows))
+    options = {"sources": str(path), "method": "finetune-sentence", "steps": 1}
+    for name, dev in (("with-rows", {"dev_data": [str(path)]}), ("without-rows", {})):
+        run = train(name, **options, **dev)
+        assert not [words for words in hints(run.folder) if words[0] in NAMES_ENCODER]
+
+
+def faq(path: Path, sentences: Sequence[str], answers: int) -> Path:
+    """Thirty questions with so many different answers."""
+    lines = ["question\tanswer\turl"]
+    for number, question in enumerate(sentences[:30]):
+        lines.append(f"{question}\t{sentences[30 + number % answers]}\tu{number}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def pairs_run(train: Train, path: Path) -> Result:
+    return train(
+        sources=str(path), method="pairs", pairs=("question", "answer"), dev="none", steps=1
+    )
+
+
+@pytest.mark.parametrize("answers", [30, 7])
+def test_the_index_of_a_run_on_pairs_has_each_answer_once(
+    answers: int,
+    train: Train,
+    sentences: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = pairs_run(train, faq(tmp_path / "faq.tsv", sentences, answers))
+    (index,) = [words for words in hints(run.folder) if words[0] == "index"]
+    assert "sentence=answer" in index
+    assert (run.folder / "answers.jsonl").exists() is (answers < 30)
+    capsys.readouterr()
+    assert main(index) == 0
+    assert f"{answers} rows; {answers} added" in capsys.readouterr().out
+    assert main(["rows", f"{run.folder}-index", "-k", "100"]) == 0
+    # The other columns of an answer's first row stay.
+    assert re.findall(r"u\d+", capsys.readouterr().out) == [f"u{i}" for i in range(answers)]
+
+
+def test_a_text_that_can_not_be_read_again_is_suggested_as_it_is(
+    train: Train, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = faq(tmp_path / "faq.tsv", sentences, 7)
+
+    def gone(*_: object) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr("isotune.training.what_next.read_records", gone)
+    run = pairs_run(train, path)
+    (index,) = [words for words in hints(run.folder) if words[0] == "index"]
+    assert str(path) in index
+
+
+def test_pairs_that_the_user_labels_compare_both_encoders(
+    train: Train,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with_verdict("CAN'T TELL", monkeypatch, UNJUDGED)
+    run = train(steps=1, dev="none")
+    label, evaluate, *_ = hints(run.folder)
+    both = [str(tiny_model), str(run.folder / "encoder")]
+    assert label[label.index("--encoders") + 1 :][:2] == both
+    assert evaluate[1:3] == both
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
+    assert main(label) == 0
+    assert main(evaluate) == 0
+    assert capsys.readouterr().out.count(" pairs scored") == 8
