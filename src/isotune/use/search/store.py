@@ -23,6 +23,12 @@ from isotune.files import sync
 from isotune.use.search.filters import parse, refusal
 from isotune.use.tables import conform, rows_of, words
 
+# What LanceDB says of files that are missing or not whole.
+DAMAGE = re.compile(
+    "corrupt|not found: |was not found|file size is too small|failed to decode|failed to fill whole buffer|"
+    "invalid range|invalid seek|footer|magic|internal error",
+    re.IGNORECASE,
+)
 Row = dict[str, Any]  # {column: value} of a row
 
 FIXED = ("id", "text", "vector")
@@ -106,10 +112,12 @@ class Store:
         return self._rows(query.bypass_vector_index(), where, "_distance")
 
     def by_words(self, query: str, k: int, where: str | None = None) -> list[Row]:
-        """The k rows whose words fit a query best (BM25)."""
-        return self._rows(
-            self.table.search(query, query_type="fts", fts_columns="text").limit(k), where, "_score"
-        )
+        """The k rows whose words fit a query best (BM25).
+
+        All of the query is text. LanceDB would take a query that is a str apart, and look for a phrase in quotes.
+        """
+        words = lancedb().query.MatchQuery(query, "text")
+        return self._rows(self.table.search(words).limit(k), where, "_score")
 
     def first(self, k: int, where: str | None = None) -> list[Row]:
         """The first k rows that fit a filter."""
@@ -228,12 +236,17 @@ class Store:
             try:
                 yield condition
             except ValueError as error:
-                if where is None:
+                if where is None or not self._refuses(condition):
                     raise
-                reason = re.sub(
-                    r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL
-                ).strip(" .")
-                raise refusal(where, reason, columns) from error
+                raise refusal(where, _reason(error), columns) from error
+
+    def _refuses(self, condition: str | None) -> bool:
+        """Whether LanceDB refuses a condition that it is given alone."""
+        try:
+            self.table.count_rows(condition)
+        except ValueError:
+            return True
+        return False
 
 
 def refuse_name(name: str, place: str) -> None:
@@ -246,27 +259,41 @@ def refuse_name(name: str, place: str) -> None:
         )
 
 
+class ReadError(InputError):
+    """LanceDB or the disk failed while an index was read; the question was right."""
+
+    damaged = False
+    """Whether LanceDB says that a file of the index is missing or not whole."""
+
+
 @contextmanager
-def reading(
-    folder: Path,
-    doing: str = "read",
-    advice: str = "if it is damaged, remove it and make the index again",
-) -> Iterator[None]:
+def reading(folder: Path, doing: str = "read") -> Iterator[None]:
     """Turns an error of LanceDB or of the disk, while an index is read, into one line."""
     try:
         yield
+    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
     except BaseException as error:
-        # LanceDB stops at some damaged files by an error of Rust, which is no Exception.
-        known = (
-            isinstance(error, ValueError | RuntimeError | OSError)
-            or type(error).__name__ == "PanicException"
-        )
-        if not known or isinstance(error, InputError):
+        # LanceDB stops at some damaged files by a panic of Rust, which is no Exception.
+        panicked = not isinstance(error, Exception)
+        if not panicked and not isinstance(error, ValueError | RuntimeError | OSError):
             raise
-        reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
-        raise InputError(f"{folder}: it can't be {doing} ({reason}); {advice}") from error
+        problem = f"{folder}: it can't be {doing} ({_reason(error)})"
+        if doing == "written":
+            raise InputError(f"{problem}; rows of earlier commits stay") from error
+        if not panicked and not DAMAGE.search(str(error)):
+            raise ReadError(problem) from error
+        damage = ReadError(f"{problem}; if it is damaged, remove it and make the index again")
+        damage.damaged = True
+        raise damage from error
+
+
+def _reason(error: BaseException) -> str:
+    """What an error of LanceDB says, in a line, without the places in LanceDB's own code."""
+    line = " ".join(str(error).split())
+    return re.sub(r", /\S+\.rs:\d.*|^Invalid input, ", "", line).strip(" .")
 
 
 def writing(folder: Path) -> AbstractContextManager[None]:
     """Turns an error of LanceDB or of the disk, while an index is written, into one line."""
-    return reading(folder, "written", "rows of earlier commits stay")
+    return reading(folder, "written")

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from itertools import repeat
@@ -34,6 +34,7 @@ from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
 from isotune.files import read_json
 from isotune.use.search import Hit, Index
+from isotune.use.search.store import ReadError
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, Refused, answer
 from isotune.use.serve.batcher import Batcher, Encoded
@@ -336,20 +337,28 @@ def application(
 
 
 def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
-    search = partial(index.search, body.query, hybrid=body.hybrid, vector=vector)
+    if not _is_same(index):
+        raise _gone()
     try:
-        if (
-            read_json(index.folder / "index.json")["fingerprint"]
-            == index.description["fingerprint"]
-        ):
-            return search(body.k, where=body.where)
-    except BaseException:  # a panic of LanceDB is no Exception
-        found: list[Hit] | None = None
-        with suppress(BaseException):
-            found = search(1)
-        if found is not None:
-            raise
-    raise Refused(
+        return index.search(body.query, body.k, where=body.where, hybrid=body.hybrid, vector=vector)
+    except ReadError as error:
+        if error.damaged:
+            raise _gone() from None
+        # The question was right, so the failure is the server's.
+        raise RuntimeError("the index can't be read") from error
+
+
+def _is_same(index: Index) -> bool:
+    """Whether the folder has an index of the encoder that the index had when it was opened."""
+    try:
+        description = read_json(index.folder / "index.json")
+        return bool(description["fingerprint"] == index.description["fingerprint"])
+    except (InputError, KeyError, TypeError):
+        return False
+
+
+def _gone() -> Refused:
+    return Refused(
         503,
         "the index can't be read: it was removed, damaged or made by another encoder; make it again, and restart the "
         "server",
