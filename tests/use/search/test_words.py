@@ -1,5 +1,6 @@
 """Search by words: a query is text, and its ranking is the same with and without a text index."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,32 @@ def test_a_filter_is_blamed_only_if_it_fails_alone(
     monkeypatch.setattr(store_module, "rows_of", fail)
     with pytest.raises(ReadError, match=r"can't be read \(the engine does not take this\)$"):
         store.by_words("lamp", 3, "id != 'x'")
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "unindexed"), [(500, 1, 0), (500, 0, 500), (501, 500, 500), (501, 501, 0)]
+)
+def test_the_text_index_has_the_rows_from_the_size_at_which_it_helps(
+    tmp_path: Path, rows: int, more: int, unindexed: int
+) -> None:
+    store = Store(tmp_path, 2)
+    for start, end in ((0, rows), (rows, rows + more)):
+        names = [str(number) for number in range(start, end)]
+        store.put(pa.table({"id": names, "text": names}), np.ones((len(names), 2), np.float32))
+        store.tend(finished=True)
+    (index,) = store.table.list_indices()
+    assert index.num_unindexed_rows == unindexed
+
+
+@pytest.mark.parametrize("first", ["lake " * 255, "\u6c34" * 2000])
+def test_the_first_words_of_a_long_query_are_looked_up(stores: list[Store], first: str) -> None:
+    for store in stores:
+        assert found(store, f"{first} place7") != found(store, first)
+        assert found(store, f"{first} lake {'lake ' * 50} place7") == found(store, first)
+
+
+def test_a_query_of_any_length_takes_no_longer_than_its_first_words(stores: list[Store]) -> None:
+    query = " ".join(f"word{number}" for number in range(2_000_000 // 10))
+    start = time.process_time()
+    assert found(stores[0], query) == []
+    assert time.process_time() - start < 1
