@@ -37,9 +37,9 @@ from isotune.use.search import Hit, Index
 from isotune.use.search.store import ReadError
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, Refused, answer
-from isotune.use.serve.batcher import Batcher, Encoded
+from isotune.use.serve.batcher import Batcher, Encoded, Work
 from isotune.use.serve.bodies import Operation, describe
-from isotune.use.serve.gate import Budget, Gate, Metrics
+from isotune.use.serve.gate import EXCESS, Budget, Gate, Metrics
 from isotune.use.serve.limits import USUAL, Limits
 
 # The files of the page, by their paths at the server.
@@ -136,6 +136,8 @@ class Service:
         encoder = self.encoders[model]
         ids: list[list[int]] = []
         tokens = 0
+        work = Work(self.batcher, texts)
+        scope[EXCESS] = work.excess
         async for part in self.batcher.tokenize(encoder, texts, role):
             ids += part
             tokens += sum(map(len, part))
@@ -144,6 +146,7 @@ class Service:
                     400, f"more than {limit:,} tokens; send fewer texts in a request", param=param
                 )
             self.tokens.take(scope, tokens)
+        work.tokens = tokens
         encoded = await self.batcher.encode(encoder, ids)
         refuse_no_numbers(encoded.vectors, texts)
         encoder.note_cut(encoded.cut, len(texts))
@@ -310,10 +313,17 @@ def application(
     )
     routes += [Route(path, content, methods=["GET"]) for path, content in fixed.items()]
     errors = (HTTPException, InputError, Refused, Exception)
+    router = Starlette(
+        routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan
+    )
+    router.state.addresses = ", ".join(
+        f"{operation.method} {operation.path.replace('{name:path}', 'NAME')}"
+        for operation in operations
+    )
+    if index is None:
+        router.state.addresses += ", with --index also POST /search"
     app: ASGIApp = Gate(
-        Starlette(
-            routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan
-        ),
+        router,
         limits=limits,
         metrics=service.counters,
         keys=keys,
@@ -372,5 +382,16 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, InputError):
         error = Refused(400, str(error))
     elif isinstance(error, HTTPException):
-        error = Refused(error.status_code, str(error.detail), headers=error.headers)
+        error = Refused(error.status_code, _explained(request, error), headers=error.headers)
     return (error if isinstance(error, Refused) else FAILED).response()
+
+
+def _explained(request: Request, error: HTTPException) -> str:
+    """What Starlette refuses, with what would be right."""
+    if error.status_code == 404:
+        addresses = request.app.state.addresses
+        return f"no such address; this server has {addresses}; /openapi.json describes them"
+    if error.status_code == 405:
+        methods = (error.headers or {}).get("Allow", "another method")
+        return f"{request.method} is not taken here; this address takes {methods}"
+    return str(error.detail)

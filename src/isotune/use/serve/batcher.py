@@ -11,8 +11,11 @@ On a CPU there are as many workers as torch has threads, and each computes batch
 has one worker. `gate.py` decides how many requests may wait.
 """
 
+from __future__ import annotations
+
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -49,6 +52,35 @@ class Encoded(NamedTuple):
     cut: int  # texts that have the encoder's maximum length, and so may have been cut
 
 
+class Work:
+    """The texts of a request, beside all that the server does from when the request came."""
+
+    def __init__(self, batcher: Batcher, texts: Sequence[str]) -> None:
+        self._batcher = batcher
+        self._start = time.monotonic()
+        self._read_before = batcher.characters_read
+        self._encoded_before = batcher.tokens_encoded
+        self._characters = sum(map(len, texts))
+        # None until all texts are tokenised.
+        self.tokens: int | None = None
+
+    def excess(self) -> str:
+        """Of what the request has more than the server has done since; "" if nothing.
+
+        So the server would not have ended the request by now without other requests either.
+        """
+        if self.tokens is None:
+            size, unit, act = self._characters, "characters", "read"
+            done = self._batcher.characters_read - self._read_before
+        else:
+            size, unit, act = self.tokens, "tokens", "encoded"
+            done = self._batcher.tokens_encoded - self._encoded_before
+        if size <= done:
+            return ""
+        rate = done / (time.monotonic() - self._start)
+        return f"it has {size:,} {unit}, and the server {act} {done:,} ({rate:,.0f} a second)"
+
+
 class _Job:
     """The texts of one request. Texts are taken shortest first, so that texts of a batch have similar lengths."""
 
@@ -79,6 +111,9 @@ class Batcher:
         self._done, self._numbers = 0, count()  # tokens, texts
         self._changed = threading.Condition()
         self._closed = False
+        # What was done for all requests since the start.
+        self.characters_read = 0
+        self.tokens_encoded = 0
         self._threads = torch.get_num_threads()
         # Short parts of texts have a thread of their own, so that they never wait for long ones.
         self._tokenizing = {short: ThreadPoolExecutor(1, "tokenize") for short in (True, False)}
@@ -103,7 +138,9 @@ class Batcher:
         tokenize = encoder.prompted(role).tokenize if role else encoder.tokenize
         for part in _parts(texts):
             thread = self._tokenizing[sum(map(len, part)) <= SHORT_CHARACTERS]
-            yield await loop.run_in_executor(thread, tokenize, part)
+            ids = await loop.run_in_executor(thread, tokenize, part)
+            self.characters_read += sum(map(len, part))
+            yield ids
 
     async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
         """Encodes the token ids of texts, at least one. If the caller is cancelled, the rest is not encoded."""
@@ -154,7 +191,11 @@ class Batcher:
             for job in jobs if len(jobs) > 1 else ():
                 self._encode([(other, i) for other, i in batch if other is job])
         else:
-            loop.call_soon_threadsafe(_deliver, batch, vectors)
+            loop.call_soon_threadsafe(self._deliver, batch, vectors)
+
+    def _deliver(self, batch: _Batch, vectors: NDArray[np.float32]) -> None:
+        self.tokens_encoded += sum(len(job.ids[i]) for job, i in batch)
+        _deliver(batch, vectors)
 
     def _take(self) -> _Batch:
         with self._changed:

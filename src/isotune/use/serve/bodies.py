@@ -34,17 +34,20 @@ def parse(body: bytes, kind: type[Body]) -> Body:
     except msgspec.ValidationError as error:
         reason = str(error).partition(" - at `$.")[0]
         # Such as: Object missing required field `input`; or: Expected `str`, got `int` - at `$.input[3]`
-        found = re.search(r"field `(.+)`|at `\$\.([^`\[]+)", str(error), re.DOTALL)
+        found = re.search(r"field `(.+)`|at `\$\.([^`\[]+)(?:\[(\d+)\])?", str(error), re.DOTALL)
         if found is None:
             raise Refused(400, f"the body has to be a JSON object ({reason})") from None
         name = found[1] or found[2]
+        place = name[:50]
+        if found[3]:
+            place = f"{place}.{found[3]}"
         hint = get_type_hints(kind, include_extras=True).get(name)
         allowed = (
             hint.__metadata__[-1].description
             if hint
             else f"the fields are {', '.join(kind.__struct_fields__)}"
         )
-        raise Refused(400, f"{name:.50}: {reason:.200}; {allowed}", param=name[:50]) from None
+        raise Refused(400, f"{place}: {reason:.200}; {allowed}", param=place) from None
     except (ValueError, RecursionError) as error:
         surrogate = " (half of a surrogate pair is no character)" if b"\\ud" in body.lower() else ""
         raise Refused(400, f"not JSON: {error}{surrogate}") from None

@@ -30,6 +30,9 @@ from isotune.use.serve.answers import FAILED, Refused, busy
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.protocol import ENDED, HURRY
 
+# In a scope: says of what the request has more than the server does in the time for an answer.
+EXCESS = "isotune.excess"
+
 logger = logging.getLogger("isotune.use.serve")
 
 SECURITY_HEADERS = {
@@ -259,15 +262,28 @@ class _Request:
             if self.status or answer.done():
                 await answer
             elif not gone.done():
-                message = f"the server was too busy to answer within {self.limits.seconds:g} s"
-                raise (
-                    _stopping()
-                    if self._stops
-                    else Refused(503, message, headers={"retry-after": "10"})
-                )
+                raise self._late()
         finally:
             answer.cancel()
             gone.cancel()
+
+    def _late(self) -> Refused:
+        """The refusal of a request whose answer took too long to begin."""
+        if self._stops:
+            return _stopping()
+        seconds = f"{self.limits.seconds:g} s"
+        excess = ""
+        if EXCESS in self.scope:
+            excess = self.scope[EXCESS]()
+        if not excess:
+            message = f"the server was too busy to answer within {seconds}"
+            return Refused(503, message, headers={"retry-after": "10"})
+        message = (
+            f"the request can't be answered within {seconds} (--timeout): {excess}; send fewer or "
+            "shorter texts in a request, or start the server with a longer --timeout"
+        )
+        # Clients of OpenAI's kind would send it again.
+        return Refused(503, message, headers={"x-should-retry": "false"})
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
