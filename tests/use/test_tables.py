@@ -86,6 +86,13 @@ def test_a_value_without_a_type_is_refused_by_its_place(
         assert message in said
 
 
+@pytest.mark.parametrize("value", [["a"], [1.5], {"a": 1}, date(2020, 1, 1), b"x", Decimal("1.5")])
+def test_blank_cells_stand_beside_values_of_any_type(value: object) -> None:
+    records = [("f:1", Cells(x="")), ("f:2", {"x": value})]
+    with typed(records, pa.schema([])) as (_, tables):
+        assert [row["x"] for table in tables for row in rows_of(table)] == [None, value]
+
+
 def test_objects_that_no_answer_could_hold_are_refused() -> None:
     value: object = 1
     for _ in range(300):
