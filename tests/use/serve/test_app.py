@@ -275,8 +275,13 @@ def test_a_wrong_method_is_answered_with_the_right_one(server: Running) -> None:
 def test_health_models_and_metrics(server: Running) -> None:
     assert server.client.get("/health").json() == {"status": "ok", "keys": False, "index": False}
     assert server.client.get("/v1/models").json()["data"][0] | {"created": 0} == {
-        "id": "tiny", "object": "model", "created": 0, "owned_by": "isotune", "dimension": 32, "max_tokens": 32,
-    }  # fmt: skip
+        "id": "tiny",
+        "object": "model",
+        "created": 0,
+        "owned_by": "isotune",
+        "dimension": 32,
+        "max_tokens": 32,
+    }
     before = counts(server)
     server.embed(["a dog", "a " * 100])
     after = counts(server)

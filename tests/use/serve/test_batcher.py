@@ -1,4 +1,4 @@
-"""Batches are filled by tokens from all requests in turn, and every request gets its own vectors."""
+"""Batches are filled by tokens from all requests in turn, and each request gets its own vectors."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,10 @@ class Recorder(Batcher):
 def asked(
     encoder: Encoder, requests: list[list[list[int]]], gone: int = 0
 ) -> tuple[list[Any], list[list[int]]]:
-    """Asks for all requests at once, and cancels the first ones; gives the answers, and the requests of each batch."""
+    """Asks for all requests at once, and cancels the first ones.
+
+    Gives the answers, and the requests of each batch.
+    """
 
     async def run() -> tuple[list[Any], list[list[int]]]:
         recorder = Recorder([encoder])
