@@ -187,19 +187,22 @@ def _number(word: str) -> str:
 def _comparable(test: list[str], types: Mapping[str, pa.DataType]) -> list[str]:
     """A test that compares numbers as numbers, and a number with a text as a text."""
     numbers = [word for word in test if word[0] in "-.0123456789"]
-    has_text_column = any(types.get(word) == pa.string() for word in test)
-    if numbers and has_text_column:
+    if not numbers:
+        return test
+    if pa.string() in [types.get(word) for word in test]:
         if test[1] in ("<", "<=", ">", ">="):
             raise ValueError(f"a text is not compared with a number; write '{numbers[0]}'")
-        texts = {word: f"'{word}'" for word in numbers}
-        return [texts.get(word, word) for word in test]
-    values = {word: _number(word) for word in numbers}
-    if not all(value.lstrip("-").isdigit() for value in values.values()):
+        written = {word: f"'{word}'" for word in numbers}
+    else:
+        written = {word: _number(word) for word in numbers}
         # A column of whole numbers is compared with another number as numbers, too.
-        values |= {name: f"CAST({name} AS DOUBLE)" for name in types if _is_exact(types[name])}
-    return [values.get(word, word) for word in test]
+        if not re.fullmatch("[-0-9]+", "".join(written.values())):
+            written |= {name: _as_double(name, types[name]) for name in test if name in types}
+    return [written.get(word, word) for word in test]
 
 
-def _is_exact(type_: pa.DataType) -> bool:
-    """Whether a column has whole or decimal numbers."""
-    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
+def _as_double(name: str, type_: pa.DataType) -> str:
+    """A column, of whole or decimal numbers as the nearest of 64 bits."""
+    if pa.types.is_integer(type_) or pa.types.is_decimal(type_):
+        return f"CAST({name} AS DOUBLE)"
+    return name

@@ -274,7 +274,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     if "{name" in operation.path:
         schema = {"type": "string"}
         parameters.append({"name": "name", "in": "path", "required": True, "schema": schema})
-    described = {
+    described: dict[str, Any] = {
         "summary": operation.do.__doc__,
         "operationId": operation.do.__name__,
         "parameters": parameters,
