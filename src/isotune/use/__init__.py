@@ -1,1 +1,4 @@
-"""What people do with a finished encoder: encode files, search, serve and export. Nothing here trains."""
+"""What people do with a finished encoder: encode files, search, serve, export and label.
+
+Nothing here trains.
+"""

@@ -1,4 +1,4 @@
-"""ONNX folders: the vectors of `encode`, from a process without torch, for every pooling, head and prompt."""
+"""ONNX folders: the vectors of `encode` without torch, for every pooling, head and prompt."""
 
 import json
 import shutil

@@ -1,6 +1,7 @@
-"""What a run leaves and what an export writes, opened by other tools: the vectors are those of `Encoder.encode`.
+"""What a run leaves and what an export writes, opened by other tools.
 
-Each tool is installed, in the version that docs/export.md names, into a folder of its own. `-s` shows the differences.
+The vectors are those of `Encoder.encode`. Each tool is installed, in the version that
+docs/export.md names, into a folder of its own. `-s` shows the differences.
 """
 
 import json
@@ -43,7 +44,8 @@ import numpy
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 TextEmbedding.add_custom_model(
-    "me/notes", pooling=PoolingType.DISABLED, normalization=False, sources=ModelSource(hf="me/notes"), dim=128,
+    "me/notes", pooling=PoolingType.DISABLED, normalization=False,
+    sources=ModelSource(hf="me/notes"), dim=128,
     model_file="model.onnx",
 )
 vectors = numpy.array(list(TextEmbedding("me/notes", specific_model_path=folder).embed(sentences)))
@@ -53,7 +55,8 @@ import numpy, xllamacpp
 parameters = xllamacpp.CommonParams()
 parameters.model.path, parameters.embedding = folder, True
 answer = xllamacpp.Server(parameters).handle_embeddings({"input": sentences, "model": "notes"})
-vectors = numpy.array([row["embedding"] for row in sorted(answer["data"], key=lambda row: row["index"])])
+rows = sorted(answer["data"], key=lambda row: row["index"])
+vectors = numpy.array([row["embedding"] for row in rows])
 """
 PYTHON = """
 import json, sys
@@ -82,7 +85,8 @@ class Tool(NamedTuple):
 
     packages: str  # of PyPI or npm; empty for what is installed with the tests
     script: str
-    opens: str  # the encoder's folder, its ONNX export, or the GGUF file that llama.cpp's converter makes
+    opens: str
+    """The encoder's folder, its ONNX export, or the GGUF file of llama.cpp's converter."""
     tolerance: float = 1e-5  # the largest distance of a vector, as a share of its length
     cuts: bool = True  # whether a text that is too long gives the vector of its first tokens
 
@@ -132,7 +136,7 @@ def sentences() -> list[str]:
 
 @pytest.fixture(scope="module")
 def encoders(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What a run leaves and what its export writes, for each of the `OPTIONS`: two folders in one."""
+    """What a run leaves and what its export writes, two folders in one for each of `OPTIONS`."""
     folder, made = tmp_path_factory.mktemp("runs"), {}
     (folder / "notes.txt").write_text("\n".join(sentences[:50]))
     (folder / "pairs.tsv").write_text(
@@ -190,8 +194,8 @@ def convert(encoder: Path, to: Path) -> subprocess.CompletedProcess[str]:
     with tarfile.open(archive) as files:
         files.extractall(folder, filter="data")
     (program,) = folder.glob("*/vendor/llama.cpp/convert_hf_to_gguf.py")
-    return output(sys.executable, program, encoder, "--outtype", "f32", "--outfile", to,
-                  PYTHONPATH=str(program.parent / "gguf-py"))  # fmt: skip
+    command = (sys.executable, program, encoder, "--outtype", "f32", "--outfile", to)
+    return output(*command, PYTHONPATH=str(program.parent / "gguf-py"))
 
 
 @pytest.mark.parametrize("kind", OPTIONS)

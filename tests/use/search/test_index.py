@@ -389,6 +389,7 @@ def test_a_damaged_table_is_refused(index: Index, encoder: Encoder) -> None:
         path.unlink()
     with pytest.raises(
         InputError,
-        match=r"it can't be read \(.*not found\); if it is damaged, remove it and make the index again",
+        match=r"it can't be read \(.*not found\); "
+        "if it is damaged, remove it and make the index again",
     ):
         Index.open(index.folder, encoder)

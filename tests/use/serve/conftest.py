@@ -74,7 +74,7 @@ class Process(NamedTuple):
 
 @contextmanager
 def serving(words: Sequence[str], log: Path, files: int = 4096) -> Iterator[Process]:
-    """Runs `isotune serve` with these words for a `with` block; its standard error goes to the log."""
+    """Runs `isotune serve` with these words for a `with` block; its errors go to the log."""
 
     def prepare() -> None:
         hear_interrupts()
@@ -100,7 +100,10 @@ def tiny(tiny_model: Path) -> Encoder:
 def searching(
     tiny: Encoder, tiny_model: Path, sentences: list[str], tmp_path: Path
 ) -> Iterator[Running]:
-    """A server with two encoders and an index of the sentences, whose ids and places are their numbers."""
+    """A server with two encoders and an index of the sentences.
+
+    Ids and places of the sentences are their numbers.
+    """
     index = Index.create(tmp_path / "index", tiny)
     index.add(Document(f"{i}", text, {"place": i}) for i, text in enumerate(sentences))
     with running(

@@ -216,6 +216,26 @@ def test_a_wrong_body_is_refused_in_openais_form(
     assert len(error["message"]) < 400
 
 
+@pytest.mark.parametrize("number", [0, 1, 700])
+@pytest.mark.parametrize("wrong", [5, None, [1, 2], {"a": "b"}, True, 0.5])
+@pytest.mark.parametrize(
+    ("path", "field", "other"),
+    [
+        ("/v1/embeddings", "input", {}),
+        ("/similarity", "first", {}),
+        ("/similarity", "second", {"first": ["a"]}),
+    ],
+)
+def test_a_wrong_element_is_named_by_its_number(
+    server: Running, path: str, field: str, other: dict[str, Any], number: int, wrong: object
+) -> None:
+    texts: list[object] = ["a dog"] * 701
+    texts[number] = wrong
+    error = server.post(path, **other, **{field: texts}).json()["error"]
+    assert error["param"] == f"{field}.{number}"
+    assert error["message"].startswith(f"{field}.{number}: Expected `str`, got `")
+
+
 def test_a_body_without_the_type_of_json_is_refused(server: Running) -> None:
     # A page of another origin may send text/plain without asking first.
     answer = server.client.post("/v1/embeddings", content=b'{"model": "tiny", "input": "a"}')
@@ -232,11 +252,36 @@ def test_unknown_paths_have_openais_errors_too(server: Running, path: str, statu
     assert answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "path", ["/embeddings", "/api/embed", "/api/embeddings", "/v1/embedding", "/embed", "/v2/x/y"]
+)
+def test_an_address_that_others_have_is_answered_with_the_right_one(
+    server: Running, path: str
+) -> None:
+    answer = server.post(path, input="a dog")
+    assert answer.status_code == 404
+    message = answer.json()["error"]["message"]
+    assert message.startswith("no such address; this server has POST /v1/embeddings, POST /simi")
+    assert "with --index also POST /search" in message
+
+
+def test_a_wrong_method_is_answered_with_the_right_one(server: Running) -> None:
+    answer = server.client.get("/v1/embeddings")
+    assert answer.status_code == 405
+    message = answer.json()["error"]["message"]
+    assert message == "GET is not taken here; this address takes POST"
+
+
 def test_health_models_and_metrics(server: Running) -> None:
     assert server.client.get("/health").json() == {"status": "ok", "keys": False, "index": False}
     assert server.client.get("/v1/models").json()["data"][0] | {"created": 0} == {
-        "id": "tiny", "object": "model", "created": 0, "owned_by": "isotune", "dimension": 32, "max_tokens": 32,
-    }  # fmt: skip
+        "id": "tiny",
+        "object": "model",
+        "created": 0,
+        "owned_by": "isotune",
+        "dimension": 32,
+        "max_tokens": 32,
+    }
     before = counts(server)
     server.embed(["a dog", "a " * 100])
     after = counts(server)

@@ -1,7 +1,8 @@
-"""Batches are filled by tokens from all requests in turn, and every request gets its own vectors."""
+"""Batches are filled by tokens from all requests in turn, and each request gets its own vectors."""
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,10 @@ class Recorder(Batcher):
 def asked(
     encoder: Encoder, requests: list[list[list[int]]], gone: int = 0
 ) -> tuple[list[Any], list[list[int]]]:
-    """Asks for all requests at once, and cancels the first ones; gives the answers, and the requests of each batch."""
+    """Asks for all requests at once, and cancels the first ones.
+
+    Gives the answers, and the requests of each batch.
+    """
 
     async def run() -> tuple[list[Any], list[list[int]]]:
         recorder = Recorder([encoder])
@@ -86,6 +90,27 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
         await asyncio.to_thread(filled.close)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "read", "encoded", "excess"),
+    [
+        (None, 999, 0, "it has 1,000 characters, and the server read 999 ("),
+        (None, 1000, 0, ""),
+        (300, 5000, 299, "it has 300 tokens, and the server encoded 299 ("),
+        (300, 5000, 300, ""),
+    ],
+)
+def test_a_request_is_too_much_if_it_has_more_than_the_server_did_since_it_came(
+    tokens: int | None, read: int, encoded: int, excess: str
+) -> None:
+    done: Any = SimpleNamespace(characters_read=70, tokens_encoded=30)
+    work = batcher.Work(done, ["a" * 400, "b" * 600])
+    work.tokens = tokens
+    done.characters_read += read
+    done.tokens_encoded += encoded
+    assert work.excess().startswith(excess)
+    assert bool(work.excess()) == bool(excess)
 
 
 def test_a_cancelled_request_leaves_nothing_behind(tiny: Encoder) -> None:

@@ -134,6 +134,48 @@ def test_a_request_that_waits_too_long_is_refused_and_not_encoded(
     until(lambda: server.embed("a dog").status_code == 200)
 
 
+def test_a_request_that_can_never_end_in_time_is_told_what_the_server_does_in_this_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, tokenize = batcher._encode, Encoder.tokenize
+
+    def slowly_encoded(batch: batcher._Batch) -> np.ndarray:
+        time.sleep(0.1)
+        return encode(batch)
+
+    monkeypatch.setattr("isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 100, "cuda": 1})
+    monkeypatch.setattr(batcher, "_encode", slowly_encoded)
+    server = serve(limits=Limits(seconds=0.8))
+    refused = server.embed(["a dog"] * 2000)
+    assert refused.status_code == 503
+    assert "retry-after" not in refused.headers
+    message = refused.json()["error"]["message"]
+    assert message.startswith(
+        "the request can't be answered within 0.8 s (--timeout): it has 8,000 tokens, and the "
+        "server encoded "
+    )
+    assert re.search(r"\([\d,]+ a second\); send fewer or shorter texts in a request", message)
+
+    def slowly_read(self: Encoder, part: list[str]) -> list[list[int]]:
+        time.sleep(0.3)
+        return tokenize(self, part)
+
+    monkeypatch.setattr(Encoder, "tokenize", slowly_read)
+    monkeypatch.setattr(batcher, "PART_CHARACTERS", 500)
+    message = server.embed(["a dog"] * 2000).json()["error"]["message"]
+    assert "it has 10,000 characters, and the server read 1,000 (1," in message
+
+
+def test_a_request_that_waited_for_others_may_come_again(
+    serve: Serve, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batcher.Work, "excess", lambda _: "")
+    refused = serve(limits=Limits(seconds=0.2)).embed("a dog")
+    slow.set()
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
+    assert refused.json()["error"]["message"] == "the server was too busy to answer within 0.2 s"
+
+
 def test_a_request_whose_client_has_gone_is_dropped(serve: Serve, slow: threading.Event) -> None:
     server = serve()
     with socket.create_connection(("127.0.0.1", server.port)) as connection:

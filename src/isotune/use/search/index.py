@@ -1,11 +1,13 @@
-"""A search index: documents on disk with their vectors and words, and the encoder that made the vectors.
+"""A search index: documents on disk with their vectors and words, and the encoder that made them.
 
-An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table of LanceDB
-(`store.py`). A query is compared with all vectors.
+An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table
+of LanceDB (`store.py`). A query is compared with all vectors.
 
-Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are added, rows with
-another text or other columns are replaced, and the rest is left alone and not encoded. So a command that was killed
-goes on when it is given again.
+Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are
+added, rows with another text or other columns are replaced, and the rest is left alone and not
+encoded. So a command that was killed goes on when it is given again.
+
+An index without rows, which a failed command leaves, takes any encoder: `add` writes which.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,18 +39,38 @@ from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 from isotune.use.tables import typed
 
-# Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
+# Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009),
+# "Reciprocal rank fusion".
 FUSION = 60
-FUSED = 100  # rows of each ranking, at least
-ASKED = 1_000  # rows that show what another encoder changes
-MOST = 1_000_000_000  # rows of an answer; LanceDB counts with 32 bits
+# A hybrid search joins at least so many rows of each ranking.
+FUSED = 100
+# So many random rows show what another encoder changes.
+ASKED = 1_000
+# An answer has at most so many rows, because LanceDB counts them with 32 bits.
+MOST = 1_000_000_000
 DESCRIPTION = "index.json"
 LOCK = "lock"
-UNUSED = {
-    LOCK,
-    TABLE_FOLDER,
-}  # what a process leaves that is killed before the index has a description
-KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
+# What a process leaves that is killed before the index has a description.
+UNUSED = {LOCK, TABLE_FOLDER}
+# The keys of a description.
+KEYS = {"encoder", "precision", "fingerprint", "dimension"}
+# What other libraries call the arguments of a search.
+SYNONYMS = {
+    "top_k": "k",
+    "topk": "k",
+    "top": "k",
+    "limit": "k",
+    "n": "k",
+    "n_results": "k",
+    "num_results": "k",
+    "filter": "where",
+    "filters": "where",
+    "text": "query",
+    "q": "query",
+}
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Hit(NamedTuple):
@@ -66,14 +90,44 @@ class Changes(NamedTuple):
     unchanged: int
 
 
+def _refusing_other_names(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, which answers an argument of another name by the right one."""
+    names = list(signature(function).parameters)[1:]
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in names:
+                raise _other_name(name, names)
+        return function(*args, **kwargs)
+
+    return called
+
+
+def _other_name(name: str, names: Iterable[str]) -> InputError:
+    meant = ""
+    if name in SYNONYMS:
+        meant = f" write {SYNONYMS[name]}=... instead;"
+    return InputError(f"search has no argument {name!r};{meant} it takes {', '.join(names)}")
+
+
 class Index:
     """A search index in a folder; `create` or `open` gives one."""
 
-    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, description: object = None) -> None:
+        """`create` and `open` call this, and check what they give."""
+        if not isinstance(description, dict):
+            name = str(folder)
+            raise InputError(
+                f"Index: write Index.open({name!r}) to open an index, or "
+                f"Index.create({name!r}, encoder) to make one"
+            )
         self.folder = folder
-        self.description = description
+        self.description: dict[str, Any] = description
         self.store = Store(folder, description["dimension"])
         self._encoder: Encoder | None = None
+        # The description of another encoder, which an index without rows gets from `add`.
+        self._next_description: dict[str, Any] | None = None
 
     @classmethod
     def create(
@@ -92,26 +146,18 @@ class Index:
             precision: what a named encoder computes in; None for the type of its weights.
 
         Raises:
-            InputError: the folder is not empty or can't be written, the encoder can't be loaded, or LanceDB is not
-                installed.
+            InputError: the folder is not empty or can't be written, the encoder can't be loaded, or
+                LanceDB is not installed.
         """
         folder = Path(folder)
-        name = None
-        if not isinstance(encoder, Encoder):
-            name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
-            encoder = Encoder.load(encoder, precision=precision)
-            precision = resolved(precision, encoder.device.type)
-        description = {
-            "encoder": name,
-            "precision": precision,
-            "fingerprint": encoder.fingerprint(),
-            "dimension": encoder.dimension,
-        }
+        loaded = _loaded(encoder, precision)
+        description = _description(encoder, loaded, precision)
         with telling(OSError, f"{folder}: it can't be written"):
             make_folder(folder)
             if any(path.suffix != ".part" and path.name not in UNUSED for path in folder.iterdir()):
                 raise InputError(
-                    f"{folder}: it exists already and is not empty; an index is made in a new folder"
+                    f"{folder}: it exists already and is not empty; "
+                    "an index is made in a new folder"
                 )
             with _changing(folder):
                 if (folder / DESCRIPTION).exists():
@@ -121,17 +167,34 @@ class Index:
                 index = cls(folder, description)
                 if len(index):
                     raise InputError(
-                        f"{folder}: {DESCRIPTION} is missing, and the table has {len(index):,} rows of an encoder that "
-                        "is not known; put the file back, or remove the folder and make the index again"
+                        f"{folder}: {DESCRIPTION} is missing, and the table has {len(index):,} "
+                        "rows of an encoder that is not known; put the file back, or remove the "
+                        "folder and make the index again"
                     )
-                # Last the description: nobody opens an index without a table, and a killed command can go on.
-                write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
-        index._encoder = encoder
+                # The description is written last, so nobody opens an index without a table, and a
+                # killed command can go on.
+                index._describe(description)
+        index._encoder = loaded
         return index
 
     @classmethod
-    def open(cls, folder: str | Path, encoder: str | Path | Encoder | None = None) -> Index:
-        """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given."""
+    def open(
+        cls,
+        folder: str | Path,
+        encoder: str | Path | Encoder | None = None,
+        *,
+        precision: Precision | None = None,
+    ) -> Index:
+        """Opens an index. Its encoder is loaded when it is needed, unless another copy is given.
+
+        Args:
+            folder: the folder of the index.
+            encoder: a copy of the encoder that made the vectors. An index without rows takes any.
+            precision: what a named encoder computes in; None for what the index was made with.
+
+        Raises:
+            InputError: the folder has no index, or the vectors are of another encoder.
+        """
         path = Path(folder, DESCRIPTION)
         if not path.exists():
             raise InputError(
@@ -142,17 +205,20 @@ class Index:
             raise InputError(f"{path}: it does not describe an index; make a new index")
         index = cls(path.parent, description)
         if encoder is not None:
-            index._use(encoder)
+            index._use(encoder, precision)
         return index
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that made the vectors."""
-        if self._encoder is None and self.description["encoder"] is None:
+        if self._encoder is not None:
+            return self._encoder
+        name = self.description["encoder"]
+        if name is None:
             raise InputError(
                 f"{self.folder}: it was made with an encoder without a name; give the encoder"
             )
-        return self._encoder or self._use(self.description["encoder"])
+        return self._use(name)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -160,30 +226,56 @@ class Index:
     def add(
         self, documents: Iterable[Document | Mapping[str, object]], *, show_progress: bool = False
     ) -> Changes:
-        """Makes the index agree with documents: adds those with new ids and replaces those that have changed.
+        """Makes the index agree with documents: adds new ids, replaces those that have changed.
 
-        Documents may be rows: dicts or a table (pandas, polars, Arrow, `datasets`), with ids in the column "id".
-        Each part of some thousand rows is a commit, and stays if the process is killed afterwards.
+        Documents may be rows: dicts or a table (pandas, polars, Arrow, `datasets`), with ids in the
+        column "id". Each part of some thousand rows is a commit, and stays if the process is killed
+        afterwards.
 
         Raises:
-            InputError: two documents have the same id, a column can't be kept, or another process changes the index.
+            InputError: two documents have the same id, a column can't be kept, or another process
+                changes the index.
         """
-        with (
-            _changing(self.folder),
-            typed(_records(as_documents(documents)), self.store.schema) as (schema, tables),
-        ):
-            self.store.take_columns(schema)
-            return self._add(tables, show_progress)
+        with _changing(self.folder):
+            known = self._columns_to_keep()
+            with typed(_records(as_documents(documents)), known) as (schema, tables):
+                self._begin()
+                self.store.take_columns(schema)
+                return self._add(tables, show_progress)
+
+    def _columns_to_keep(self) -> pa.Schema:
+        """The columns whose types stay: all, or without rows those that each index has."""
+        if len(self):
+            return self.store.schema
+        return pa.schema([self.store.schema.field("id"), self.store.schema.field("text")])
+
+    def _begin(self) -> None:
+        """Makes an index without rows as new, for whatever encoder and columns come first."""
+        if self._next_description is None and (len(self) or not self.store.columns):
+            return
+        description = self._next_description or self.description
+        if len(self):
+            # Another process has added rows since `open`.
+            raise self._other_encoder(description["fingerprint"], "the given encoder")
+        self.store.clear(description["dimension"])
+        self._describe(description)
+        self._next_description = None
+
+    def _describe(self, description: dict[str, Any]) -> None:
+        write_text(self.folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
+        self.description = description
 
     def _add(self, tables: Iterable[pa.Table], show_progress: bool) -> Changes:
         added = replaced = unchanged = 0
-        rows = self.store.schema.empty_table()  # those that are encoded and not yet written
+        # Rows that are encoded and not yet written.
+        rows = self.store.schema.empty_table()
 
         def texts() -> Iterator[str]:
             nonlocal added, replaced, unchanged, rows
             for table in tables:
                 changed, known = self.store.changed(table)
-                added, replaced = added + len(changed) - known, replaced + known
+                added += len(changed) - known
+                replaced += known
                 unchanged += len(table) - len(changed)
                 rows = pa.concat_tables([rows, changed])
                 yield from changed["text"].to_pylist()
@@ -198,7 +290,7 @@ class Index:
         return Changes(added, replaced, unchanged)
 
     def add_index(self, other: Index, *, show_progress: bool = False) -> Changes:
-        """Adds the rows of another index, whose vectors another encoder may have made: texts are encoded again.
+        """Adds the rows of another index, and encodes their texts again by this one's encoder.
 
         The other index can be searched meanwhile, but not changed.
         """
@@ -207,29 +299,35 @@ class Index:
                 f"{self.folder}: an index can't be added to itself; name another folder"
             )
         with _changing(other.folder), _changing(self.folder):
+            self._begin()
             self.store.take_columns(other.store.schema)
             return self._add(other.store.tables(PART), show_progress)
 
     def kept_hits(self, encoder: Encoder) -> tuple[int, int]:
-        """How many of at most `ASKED` texts keep their nearest with another encoder, and how many texts these are."""
+        """How many texts keep their nearest text with another encoder, and how many were asked.
+
+        At most `ASKED` random texts are asked.
+        """
         drawn = self.store.at(np.random.default_rng(0).permutation(len(self))[:ASKED].tolist())
         rows = list({row["text"]: row for row in drawn}.values())
         if len(rows) < FEWEST_SENTENCES:
             return len(rows), len(rows)
-        texts, before = (
-            [row["text"] for row in rows],
-            np.array([row["vector"] for row in rows], np.float32),
-        )
+        texts = [row["text"] for row in rows]
+        before = np.array([row["vector"] for row in rows], np.float32)
         changes = compare_text(before, encoder.encode_document(texts, normalize=True), texts)
         return round(changes.same_nearest * len(rows)), len(rows)
 
     def delete(self, where: str) -> int:
-        """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number."""
+        """Deletes the rows that fit a filter; returns their number.
+
+        Filters are such as "lang = 'en'" or "id = 'notes.txt:7'".
+        """
         with _changing(self.folder):
             count = self.store.delete(where)
             self.store.tend(finished=True)
         return count
 
+    @_refusing_other_names
     def search(
         self,
         query: str,
@@ -244,49 +342,93 @@ class Index:
         Args:
             query: a text.
             k: how many rows; fewer come back if fewer fit.
-            where: a condition on the columns (`filters.py` has the grammar), such as "lang = 'en' and year > 2020".
+            where: a condition on the columns (`filters.py` has the grammar), such as
+                "lang = 'en' and year > 2020".
             hybrid: whether to join the ranking by cosine with a ranking by words (BM25).
             vector: the query's vector [d] of length 1, if it is known already.
 
         Raises:
-            InputError: the query is blank, `k` is not from 1 to `MOST`, or the filter can't be read.
+            InputError: the query is blank, `k` is not from 1 to `MOST`, or the filter can't be
+                read.
         """
+        if not isinstance(query, str):
+            raise InputError(
+                f"query: a text is needed, not {query!r:.60}; search for one at a time"
+            )
         if not query.strip():
             raise InputError("the query is empty; write what to search for")
         if not 1 <= k <= MOST:
             raise InputError(f"k {k}: at least 1 row must be asked for, and at most {MOST:,}")
+        if self._next_description is not None:
+            # The index has no rows, and vectors of this encoder may have another length.
+            return []
         if vector is None:
             vector = self.encoder.encode_query(query.strip(), normalize=True)
-        ranked = max(k, FUSED) if hybrid else k
-        rows = self.store.nearest(vector, ranked, where)
         if hybrid:
-            rows = _fuse(rows, self.store.by_words(query, ranked, where))[:k]
-        cosines = [float(np.dot(np.asarray(row["vector"], np.float32), vector)) for row in rows]
-        columns = [
-            {name: value for name, value in row.items() if name not in FIXED} for row in rows
-        ]
-        return [
-            Hit(cosine, row["id"], row["text"], of)
-            for cosine, row, of in zip(cosines, rows, columns, strict=True)
-        ]
+            ranked = max(k, FUSED)
+            by_vector = self.store.nearest(vector, ranked, where)
+            rows = _fuse(by_vector, self.store.by_words(query, ranked, where))[:k]
+        else:
+            rows = self.store.nearest(vector, k, where)
+        return [_hit(row, vector) for row in rows]
 
-    def _use(self, encoder: str | Path | Encoder) -> Encoder:
-        precision = self.description["precision"]
-        loaded = (
-            encoder if isinstance(encoder, Encoder) else Encoder.load(encoder, precision=precision)
-        )
-        if (fingerprint := loaded.fingerprint()) != (expected := self.description["fingerprint"]):
-            name = "the given encoder" if isinstance(encoder, Encoder) else encoder
-            raise InputError(
-                f"{self.folder}: its vectors are of the encoder {self.description['encoder'] or ''} with the "
-                f"fingerprint {expected}, but {name} has {fingerprint}; give that encoder, or make a new index"
-            )
+    def _use(self, encoder: str | Path | Encoder, precision: Precision | None = None) -> Encoder:
+        """Takes an encoder, loaded or by its name, if it made the vectors or if there are none."""
+        if precision is None:
+            precision = self.description["precision"]
+        loaded = _loaded(encoder, precision)
+        fingerprint = loaded.fingerprint()
+        if fingerprint != self.description["fingerprint"]:
+            if len(self):
+                name = encoder
+                if isinstance(encoder, Encoder):
+                    name = "the given encoder"
+                raise self._other_encoder(fingerprint, name)
+            self._next_description = _description(encoder, loaded, precision)
         self._encoder = loaded
         return loaded
+
+    def _other_encoder(self, fingerprint: str, name: object) -> InputError:
+        return InputError(
+            f"{self.folder}: its vectors are of the encoder {self.description['encoder'] or ''} "
+            f"with the fingerprint {self.description['fingerprint']}, "
+            f"but {name} has {fingerprint}; give that encoder, or make a new index"
+        )
+
+
+def _loaded(encoder: str | Path | Encoder, precision: Precision | None) -> Encoder:
+    if isinstance(encoder, Encoder):
+        return encoder
+    return Encoder.load(encoder, precision=precision)
+
+
+def _description(
+    encoder: str | Path | Encoder, loaded: Encoder, precision: Precision | None
+) -> dict[str, Any]:
+    """What `index.json` says of an encoder; one that was not loaded by its name has no name."""
+    name = None
+    if not isinstance(encoder, Encoder):
+        name = str(encoder)
+        if Path(encoder).exists():
+            name = str(Path(encoder).resolve())
+        precision = resolved(precision, loaded.device.type)
+    return {
+        "encoder": name,
+        "precision": precision,
+        "fingerprint": loaded.fingerprint(),
+        "dimension": loaded.dimension,
+    }
+
+
+def _hit(row: Row, vector: NDArray[np.float32]) -> Hit:
+    cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
+    columns = {name: value for name, value in row.items() if name not in FIXED}
+    return Hit(cosine, row["id"], row["text"], columns)
 
 
 @contextmanager
 def _changing(folder: Path) -> Iterator[None]:
+    """Keeps other processes from changing the index."""
     try:
         lock = FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
@@ -302,14 +444,13 @@ def _changing(folder: Path) -> Iterator[None]:
 
 
 def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
+    """Documents as records after their places, with no id twice."""
     names: set[str] = set()
     full = telling(
         sqlite3.Error, "the ids can't be compared in a temporary file", "; free some space"
     )
-    with (
-        full,
-        closing(sqlite3.connect("")) as ids,
-    ):  # in a nameless temporary file, so that memory stays flat
+    # The ids are in a nameless temporary file, so that memory stays flat.
+    with full, closing(sqlite3.connect("")) as ids:
         ids.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
         for document in documents:
             place = document.place or document.id
@@ -317,12 +458,16 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
                 refuse_name(name, place)
                 names.add(name)
             key = str(document.id).encode(errors="surrogatepass")
-            if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
+            inserted = ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key])
+            if not inserted.rowcount:
                 raise InputError(
-                    f"{place}: two rows have the id {document.id!r}; name another column as id"
+                    f"{place}: two rows have the id {document.id!r}; name another column as id "
+                    "(--id COLUMN, or id_column in Python)"
                 )
-            record = {"id": document.id, "text": document.text, **document.columns}
-            yield place, Cells(record) if isinstance(document.columns, Cells) else record
+            record: Record = {"id": document.id, "text": document.text, **document.columns}
+            if isinstance(document.columns, Cells):
+                record = Cells(record)
+            yield place, record
 
 
 def _fuse(*rankings: list[Row]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What the server answers: refusals in the form of OpenAI's errors, and large answers part by part."""
+"""What the server answers: refusals in the form of OpenAI's errors, and large answers in parts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -8,8 +8,11 @@ from starlette.responses import Response, StreamingResponse
 
 from isotune.errors import InputError
 
-PART = 2**16  # bytes of an answer that are written at a time
-FEW = 8  # items of an answer that is written at once
+# So many bytes of an answer are written at a time.
+PART = 2**16
+# An answer of so few items is written at once.
+FEW = 8
+KINDS = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
 
 
 class ErrorDetail(Struct):
@@ -39,24 +42,20 @@ class Refused(Exception):
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Takes the HTTP status, a line (of the client's lines it makes one), and OpenAI's name of the error."""
+        """Takes the HTTP status, a message (it becomes a line), and OpenAI's name of the error."""
         super().__init__(message)
-        self.status, self.message, self.code, self.param = (
-            status,
-            str(InputError(message)),
-            code,
-            param,
-        )
+        self.status = status
+        self.message = str(InputError(message))
+        self.code = code
+        self.param = param
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
         """The answer to the request."""
-        kinds = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
-        detail = ErrorDetail(
-            self.message, kinds.get(self.status, "invalid_request_error"), self.param, self.code
-        )
+        kind = KINDS.get(self.status, "invalid_request_error")
+        body = ErrorBody(ErrorDetail(self.message, kind, self.param, self.code))
         return Response(
-            msgspec.json.encode(ErrorBody(detail)), self.status, self.headers, "application/json"
+            msgspec.json.encode(body), self.status, self.headers, media_type="application/json"
         )
 
 
@@ -73,20 +72,25 @@ FAILED = Refused(500, "an error in the server; its log says more")
 def answer(body: Struct, field: str, items: Iterable[bytes], count: int) -> Response:
     """An answer whose list `field`, empty in `body`, gets `count` items that are JSON already.
 
-    A large answer takes half a second to write, and tens of megabytes. Its parts are made in a thread, each when the
-    client has taken the part before it, so other requests go on, and no answer is in memory as a whole.
+    A large answer takes half a second to write, and tens of megabytes. Its parts are made in a
+    thread, each when the client has taken the part before it, so other requests go on, and no
+    answer is in memory as a whole.
     """
-
-    def parts() -> Iterator[bytes]:
-        part, name, tail = msgspec.json.encode(body).partition(f'"{field}":['.encode())
-        part += name
-        for number, item in enumerate(items):
-            part += b"," + item if number else item
-            if len(part) >= PART:
-                yield part
-                part = b""
-        yield part + tail
-
+    parts = _parts(msgspec.json.encode(body), f'"{field}":['.encode(), items)
     if count <= FEW:
-        return Response(b"".join(parts()), media_type="application/json")
-    return StreamingResponse(parts(), media_type="application/json")
+        return Response(b"".join(parts), media_type="application/json")
+    return StreamingResponse(parts, media_type="application/json")
+
+
+def _parts(body: bytes, opening: bytes, items: Iterable[bytes]) -> Iterator[bytes]:
+    """The body with the items after the opening of their list, in parts of about `PART` bytes."""
+    head, _, tail = body.partition(opening)
+    part = head + opening
+    comma = b""
+    for item in items:
+        part += comma + item
+        comma = b","
+        if len(part) >= PART:
+            yield part
+            part = b""
+    yield part + tail

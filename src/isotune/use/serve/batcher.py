@@ -1,18 +1,21 @@
 """Batches for encoders, filled from all requests that wait.
 
-Each text of a request is queued as token ids. A worker that is free takes what waits, up to a number of tokens, and
-encodes it as one batch. There is no timer: while all workers compute, texts gather, and the busier the server is, the
-larger are its batches.
+Each text of a request is queued as token ids. A worker that is free takes what waits, up to a
+number of tokens, and encodes it as one batch. There is no timer: while all workers compute, texts
+gather, and the busier the server is, the larger are its batches.
 
-Short texts are first, so that none waits behind many long ones. A text that has waited while `PATIENCE` times its
-tokens were encoded is before all that come later.
+Short texts are first, so that none waits behind many long ones. A text that has waited while
+`PATIENCE` times its tokens were encoded is before all that come later.
 
-On a CPU there are as many workers as torch has threads, and each computes batches without torch's other threads. A GPU
-has one worker. `gate.py` decides how many requests may wait.
+On a CPU there are as many workers as torch has threads, and each computes batches without torch's
+other threads. A GPU has one worker. `gate.py` decides how many requests may wait.
 """
+
+from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -30,13 +33,14 @@ from isotune.encoder.encoder import Encoder
 from isotune.kernels.cpu.prepacked import prepacked
 from isotune.kernels.threads import compute_alone
 
-# A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a sixth longer in all,
-# and a new request waits for a batch a quarter as long.
+# A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a
+# sixth longer in all, and a new request waits for a batch a quarter as long.
 SHARE = 4
-PATIENCE = 64  # which is more than the long texts that usually wait at a time
-# Texts are tokenised in parts of about so many characters; a longer text is a part of its own. A part takes some
-# milliseconds, or up to a quarter of a second if it is made to be slow (a word of a hundred letters that WordPiece
-# doesn't know costs a hundred times a usual word).
+# This is more than the long texts that usually wait at a time.
+PATIENCE = 64
+# Texts are tokenised in parts of about so many characters; a longer text is a part of its own. A
+# part takes some milliseconds, or up to a quarter of a second if it is made to be slow (a word of a
+# hundred letters that WordPiece doesn't know costs a hundred times a usual word).
 PART_CHARACTERS = 8192
 SHORT_CHARACTERS = 1024
 
@@ -44,41 +48,83 @@ SHORT_CHARACTERS = 1024
 class Encoded(NamedTuple):
     """The vectors of a request's texts."""
 
-    vectors: NDArray[np.float32]  # [n, d], each of length 1
-    tokens: int  # of all texts, special tokens included
-    cut: int  # texts that have the encoder's maximum length, and so may have been cut
+    vectors: NDArray[np.float32]
+    """[n, d], each of length 1."""
+    tokens: int
+    """The tokens of all texts, special tokens included."""
+    cut: int
+    """How many texts have the encoder's maximum length, and so may have been cut."""
+
+
+class Work:
+    """The texts of a request, beside all that the server does from when the request came."""
+
+    def __init__(self, batcher: Batcher, texts: Sequence[str]) -> None:
+        self._batcher = batcher
+        self._start = time.monotonic()
+        self._read_before = batcher.characters_read
+        self._encoded_before = batcher.tokens_encoded
+        self._characters = sum(map(len, texts))
+        # None until all texts are tokenised.
+        self.tokens: int | None = None
+
+    def excess(self) -> str:
+        """Of what the request has more than the server has done since; "" if nothing.
+
+        So the server would not have ended the request by now without other requests either.
+        """
+        if self.tokens is None:
+            size, unit, act = self._characters, "characters", "read"
+            done = self._batcher.characters_read - self._read_before
+        else:
+            size, unit, act = self.tokens, "tokens", "encoded"
+            done = self._batcher.tokens_encoded - self._encoded_before
+        if size <= done:
+            return ""
+        rate = done / (time.monotonic() - self._start)
+        return f"it has {size:,} {unit}, and the server {act} {done:,} ({rate:,.0f} a second)"
 
 
 class _Job:
-    """The texts of one request. Texts are taken shortest first, so that texts of a batch have similar lengths."""
+    """The texts of one request.
+
+    Texts are taken shortest first, so that texts of a batch have similar lengths.
+    """
 
     def __init__(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> None:
-        self.encoder, self.ids = encoder, ids
+        self.encoder = encoder
+        self.ids = ids
         self.done: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
         # The numbers of the texts that no worker has taken, the next one last.
         self.waiting = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         self.vectors = np.empty((len(ids), encoder.dimension), np.float32)  # [n, d]
-        self.left = len(ids)  # texts without a vector
+        # How many texts have no vector.
+        self.left = len(ids)
 
     @property
     def next_tokens(self) -> int:
+        """The tokens of the text that is taken next."""
         return len(self.ids[self.waiting[-1]])
 
 
 _Batch: TypeAlias = list[tuple[_Job, int]]
-"""The texts of a batch, all for the same encoder: the job, and the number of the text in the job."""
+"""The texts of a batch, all for one encoder: the job, and the number of the text in the job."""
 
 
 class Batcher:
     """Encodes texts of many requests together. All methods but `close` belong to one event loop."""
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
-        self._jobs: list[
-            tuple[int, int, _Job]
-        ] = []  # a heap of the jobs with waiting texts, by their turns
-        self._done, self._numbers = 0, count()  # tokens, texts
+        # A heap of the jobs with waiting texts, by their turns.
+        self._jobs: list[tuple[int, int, _Job]] = []
+        # The tokens of all texts that workers have taken.
+        self._done = 0
+        self._numbers = count()
         self._changed = threading.Condition()
         self._closed = False
+        # What was done for all requests since the start.
+        self.characters_read = 0
+        self.tokens_encoded = 0
         self._threads = torch.get_num_threads()
         # Short parts of texts have a thread of their own, so that they never wait for long ones.
         self._tokenizing = {short: ThreadPoolExecutor(1, "tokenize") for short in (True, False)}
@@ -86,27 +132,40 @@ class Batcher:
         for encoder in encoders:
             self._prepacked.enter_context(prepacked(encoder.backbone))
         on_cpu = all(encoder.device.type == "cpu" for encoder in encoders)
-        self._workers = [
-            threading.Thread(
-                target=self._work, args=(on_cpu,), name=f"encode-{number}", daemon=True
-            )
-            for number in range(self._threads if on_cpu else 1)
-        ]
+        workers = 1
+        if on_cpu:
+            workers = self._threads
+        self._workers = [self._worker(number, on_cpu) for number in range(workers)]
         for worker in self._workers:
             worker.start()
+
+    def _worker(self, number: int, alone: bool) -> threading.Thread:
+        return threading.Thread(
+            target=self._work, args=(alone,), name=f"encode-{number}", daemon=True
+        )
 
     async def tokenize(
         self, encoder: Encoder, texts: Sequence[str], role: str | None = None
     ) -> AsyncIterator[list[list[int]]]:
-        """The token ids of texts, part by part, as `Encoder.tokenize` gives them, under the prompt of a role."""
+        """The token ids of texts, part by part, as `Encoder.tokenize` gives them.
+
+        They have the prompt of a role, if there is one.
+        """
         loop = asyncio.get_running_loop()
-        tokenize = encoder.prompted(role).tokenize if role else encoder.tokenize
+        tokenize = encoder.tokenize
+        if role:
+            tokenize = encoder.prompted(role).tokenize
         for part in _parts(texts):
             thread = self._tokenizing[sum(map(len, part)) <= SHORT_CHARACTERS]
-            yield await loop.run_in_executor(thread, tokenize, part)
+            ids = await loop.run_in_executor(thread, tokenize, part)
+            self.characters_read += sum(map(len, part))
+            yield ids
 
     async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
-        """Encodes the token ids of texts, at least one. If the caller is cancelled, the rest is not encoded."""
+        """Encodes the token ids of texts, at least one.
+
+        If the caller is cancelled, the rest is not encoded.
+        """
         job = _Job(encoder, ids)
         with self._changed:
             self._queue(job)
@@ -117,9 +176,8 @@ class Batcher:
             with self._changed:
                 job.waiting.clear()
         lengths = [len(tokens) for tokens in ids]
-        return Encoded(
-            vectors, sum(lengths), sum(length >= encoder.max_length for length in lengths)
-        )
+        cut = sum(length >= encoder.max_length for length in lengths)
+        return Encoded(vectors, sum(lengths), cut)
 
     def close(self) -> None:
         """Encodes what waits, and ends the workers."""
@@ -131,9 +189,8 @@ class Batcher:
         for worker in self._workers:
             worker.join()
         self._prepacked.close()
-        torch.set_num_threads(
-            self._threads
-        )  # a worker's setting holds for threads that start later, too
+        # A worker's setting holds for threads that start later, too.
+        torch.set_num_threads(self._threads)
 
     def _work(self, alone: bool) -> None:
         if alone:
@@ -143,34 +200,50 @@ class Batcher:
             del batch
 
     def _encode(self, batch: _Batch) -> None:
-        """Encodes a batch. If that fails, each of its requests is encoded by itself, so that no other one fails."""
+        """Encodes a batch.
+
+        If that fails, each of its requests is encoded by itself, so that no other one fails.
+        """
         loop = batch[0][0].done.get_loop()
         try:
             vectors = _encode(batch)
         except Exception as error:
-            jobs = dict.fromkeys(job for job, _ in batch)
+            jobs = list(dict.fromkeys(job for job, _ in batch))
             if len(jobs) == 1:
-                loop.call_soon_threadsafe(_fail, batch[0][0], error)
-            for job in jobs if len(jobs) > 1 else ():
+                loop.call_soon_threadsafe(_fail, jobs[0], error)
+                return
+            for job in jobs:
                 self._encode([(other, i) for other, i in batch if other is job])
         else:
-            loop.call_soon_threadsafe(_deliver, batch, vectors)
+            loop.call_soon_threadsafe(self._deliver, batch, vectors)
+
+    def _deliver(self, batch: _Batch, vectors: NDArray[np.float32]) -> None:
+        self.tokens_encoded += sum(len(job.ids[i]) for job, i in batch)
+        _deliver(batch, vectors)
 
     def _take(self) -> _Batch:
+        """Waits for a batch; gives an empty one when the batcher is closed."""
         with self._changed:
-            while not (batch := self._next_batch()) and not self._closed:
+            batch = self._next_batch()
+            while not batch and not self._closed:
                 self._changed.wait()
+                batch = self._next_batch()
             return batch
 
     def _queue(self, job: _Job) -> None:
-        heappush(self._jobs, (self._done + PATIENCE * job.next_tokens, next(self._numbers), job))
+        turn = self._done + PATIENCE * job.next_tokens
+        heappush(self._jobs, (turn, next(self._numbers), job))
 
     def _next_batch(self) -> _Batch:
         batch: _Batch = []
-        tokens, others = 0, []
+        tokens = 0
+        # What was passed over, and waits on.
+        others = []
         while self._jobs:
-            *_, job = entry = heappop(self._jobs)
-            if not job.waiting:  # its request was cancelled
+            entry = heappop(self._jobs)
+            job = entry[-1]
+            if not job.waiting:
+                # Its request was cancelled.
                 continue
             if batch and job.encoder is not batch[0][0].encoder:
                 others.append(entry)
@@ -189,11 +262,14 @@ class Batcher:
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    start = characters = 0
+    """Texts in parts of at most `PART_CHARACTERS`, or of one text."""
+    start = 0
+    characters = 0
     for end, text in enumerate(texts):
         if end > start and characters + len(text) > PART_CHARACTERS:
             yield texts[start:end]
-            start, characters = end, 0
+            start = end
+            characters = 0
         characters += len(text)
     yield texts[start:]
 
@@ -201,7 +277,8 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 @torch.no_grad()
 def _encode(batch: _Batch) -> NDArray[np.float32]:
     encoder = batch[0][0].encoder
-    vectors: Tensor = encoder(pack([job.ids[i] for job, i in batch]).to(encoder.device)).float()
+    ids = [job.ids[i] for job, i in batch]
+    vectors: Tensor = encoder(pack(ids).to(encoder.device)).float()
     return torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
 
 

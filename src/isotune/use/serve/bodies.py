@@ -1,7 +1,9 @@
-"""The bodies of requests and responses. Their docstrings and descriptions become the server's OpenAPI pages.
+"""The bodies of requests and responses.
 
-msgspec reads a body. It ends at the first mistake, and makes no objects for fields that are not wanted: four megabytes
-take a few milliseconds, or a tenth of a second if they are a million texts.
+Their docstrings and descriptions become the server's OpenAPI pages.
+
+msgspec reads a body. It ends at the first mistake, and makes no objects for fields that are not
+wanted: four megabytes take a few milliseconds, or a tenth of a second if they are a million texts.
 """
 
 import re
@@ -21,33 +23,49 @@ Name = Annotated[
     str | None, Meta(description="The name of an encoder of this server. Unset: the first encoder.")
 ]
 Body = TypeVar("Body", bound=Struct)
-ROLES = {"query": "query", "search_query": "query"} | dict.fromkeys(
-    ("document", "passage", "search_document"), "document"
+ROLES = {
+    "query": "query",
+    "search_query": "query",
+    "document": "document",
+    "passage": "document",
+    "search_document": "document",
+}
+TEXT = (
+    "Sentence encoders. An API key, where the server needs one, is sent as: "
+    "Authorization: Bearer KEY"
 )
-TEXT = "Sentence encoders. An API key, where the server needs one, is sent as: Authorization: Bearer KEY"
 
 
 def parse(body: bytes, kind: type[Body]) -> Body:
-    """Reads a request's body; a wrong one is refused in a line that says what was got and what is allowed."""
+    """Reads a request's body; a wrong one is refused in a line with what was got and is allowed."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        reason = str(error).partition(" - at `$.")[0]
-        # Such as: Object missing required field `input`; or: Expected `str`, got `int` - at `$.input[3]`
-        found = re.search(r"field `(.+)`|at `\$\.([^`\[]+)", str(error), re.DOTALL)
-        if found is None:
-            raise Refused(400, f"the body has to be a JSON object ({reason})") from None
-        name = found[1] or found[2]
-        hint = get_type_hints(kind, include_extras=True).get(name)
-        allowed = (
-            hint.__metadata__[-1].description
-            if hint
-            else f"the fields are {', '.join(kind.__struct_fields__)}"
-        )
-        raise Refused(400, f"{name:.50}: {reason:.200}; {allowed}", param=name[:50]) from None
+        raise _wrong(str(error), kind) from None
     except (ValueError, RecursionError) as error:
-        surrogate = " (half of a surrogate pair is no character)" if b"\\ud" in body.lower() else ""
+        surrogate = ""
+        if b"\\ud" in body.lower():
+            surrogate = " (half of a surrogate pair is no character)"
         raise Refused(400, f"not JSON: {error}{surrogate}") from None
+
+
+def _wrong(error: str, kind: type[Struct]) -> Refused:
+    """The refusal of a body, by what msgspec says of it."""
+    reason = error.partition(" - at `$.")[0]
+    # Such as: Object missing required field `input`; or: Expected `str`, got `int` - at
+    # `$.input[3]`
+    match = re.search(r"field `(.+)`|at `\$\.([^`\[]+)(?:\[(\d+)\])?", error, re.DOTALL)
+    if match is None:
+        return Refused(400, f"the body has to be a JSON object ({reason})")
+    name = match[1] or match[2]
+    place = name[:50]
+    if match[3]:
+        place += f".{match[3]}"
+    hint = get_type_hints(kind, include_extras=True).get(name)
+    allowed = f"the fields are {', '.join(kind.__struct_fields__)}"
+    if hint:
+        allowed = hint.__metadata__[-1].description
+    return Refused(400, f"{place}: {reason:.200}; {allowed}", param=place)
 
 
 class EmbeddingsRequest(Struct):
@@ -56,22 +74,25 @@ class EmbeddingsRequest(Struct):
     input: Annotated[
         str | Texts,
         Meta(
-            description="A text, or a list of 1 to 2,048 texts. Token ids are refused, because they are of another "
-            "model's tokenizer (LangChain's OpenAIEmbeddings sends texts with check_embedding_ctx_length=False)."
+            description="A text, or a list of 1 to 2,048 texts. Token ids are refused, because "
+            "they are of another model's tokenizer (LangChain's OpenAIEmbeddings sends texts with "
+            "check_embedding_ctx_length=False)."
         ),
     ]
     model: Name = None
     encoding_format: Annotated[
         Literal["float", "base64"] | None,
         Meta(
-            description="How a vector is written: float, a list of numbers, or base64, of little-endian float32."
+            description="How a vector is written: float, a list of numbers, or base64, of "
+            "little-endian float32."
         ),
     ] = None
     input_type: Annotated[
         str | None,
         Meta(
-            description="What the texts are, so that the encoder's prompt for it is put before them: query or "
-            "search_query; document, passage or search_document. Unset, or another word: the encoder's usual prompt."
+            description="What the texts are, so that the encoder's prompt for it is put before "
+            "them: query or search_query; document, passage or search_document. Unset, or another "
+            "word: the encoder's usual prompt."
         ),
     ] = None
     dimensions: Annotated[
@@ -120,13 +141,14 @@ class SimilarityRequest(Struct, forbid_unknown_fields=True):
     measure: Annotated[
         Literal["cosine", "probability"],
         Meta(
-            description="cosine, or probability: from a calibrated encoder, that both texts mean the same."
+            description="cosine, or probability: from a calibrated encoder, that both texts mean "
+            "the same."
         ),
     ] = "cosine"
 
 
 class Similarities(Struct):
-    """The cosine similarity of each first text with each second text, or the probability that both mean the same."""
+    """The cosine of each first text with each second one, or the probability of one meaning."""
 
     model: str
     similarities: Annotated[
@@ -182,7 +204,8 @@ class SearchRequest(Struct, forbid_unknown_fields=True):
     probability: Annotated[
         Annotated[float, Meta(gt=0, lt=1)] | None,
         Meta(
-            description="The least probability that a row's text and the query mean the same, between 0 and 1."
+            description="The least probability that a row's text and the query mean the same, "
+            "between 0 and 1."
         ),
     ] = None
 
@@ -198,7 +221,8 @@ class Hit(Struct):
     probability: Annotated[
         float | None,
         Meta(
-            description="That the row's text and the query mean the same; null if the encoder is not calibrated."
+            description="That the row's text and the query mean the same; null if the encoder is "
+            "not calibrated."
         ),
     ]
     columns: Annotated[
@@ -214,55 +238,57 @@ class Hits(Struct):
 
 
 class Operation(NamedTuple):
-    """What the server does at a path: a function of the scope, and of the body or the name in the path."""
+    """What the server does at a path.
+
+    `do` is a function of the scope, and of the body or the name in the path.
+    """
 
     method: str
     path: str
     do: Callable[[Any, Any], Awaitable[Any]]
     takes: type[Struct] | None
-    gives: type[Struct] | None  # None for a text
+    gives: type[Struct] | None
+    """What the answer has; None for a text."""
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The description of all operations, which becomes /openapi.json."""
-    kinds = {
-        kind
-        for operation in operations
-        for kind in (operation.takes, operation.gives, ErrorBody)
-        if kind
-    }
+    kinds: set[type[Struct]] = {ErrorBody}
+    paths = {}
+    for operation in operations:
+        kinds.update(kind for kind in (operation.takes, operation.gives) if kind)
+        path = operation.path.replace(":path", "")
+        paths[path] = {operation.method.lower(): _described(operation)}
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
         "info": {"title": "isotune", "version": isotune.__version__, "description": TEXT},
-        "paths": {
-            each.path.replace(":path", ""): {each.method.lower(): _described(each)}
-            for each in operations
-        },
+        "paths": paths,
         "components": {"schemas": schemas},
     }
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-    failed = {
-        "description": "The request is refused, or the server failed",
-        "content": _content(ErrorBody),
-    }
-    return {
+    """The description of an operation, as OpenAPI has it."""
+    parameters = []
+    if "{name" in operation.path:
+        schema = {"type": "string"}
+        parameters.append({"name": "name", "in": "path", "required": True, "schema": schema})
+    described: dict[str, Any] = {
         "summary": operation.do.__doc__,
         "operationId": operation.do.__name__,
-        "parameters": [name] if "{name" in operation.path else [],
-        **(
-            {"requestBody": {"required": True, "content": _content(operation.takes)}}
-            if operation.takes
-            else {}
-        ),
-        "responses": {
-            "200": {"description": "The answer", "content": _content(operation.gives)},
-            "default": failed,
+        "parameters": parameters,
+    }
+    if operation.takes is not None:
+        described["requestBody"] = {"required": True, "content": _content(operation.takes)}
+    described["responses"] = {
+        "200": {"description": "The answer", "content": _content(operation.gives)},
+        "default": {
+            "description": "The request is refused, or the server failed",
+            "content": _content(ErrorBody),
         },
     }
+    return described
 
 
 def _content(kind: type[Struct] | None) -> dict[str, Any]:

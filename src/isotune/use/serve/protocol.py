@@ -1,9 +1,9 @@
 """Connections that can't harm each other.
 
-uvicorn reads and writes HTTP. `Patience` adds what hostile clients make necessary. A connection reads little at a time,
-so that chunks of one byte or hundreds of requests in a row make nobody wait. It ends when its client sends a header or
-takes an answer too slowly, or when another connection needs its place. A request's body has a time-out in `gate.py`,
-where it can be answered.
+uvicorn reads and writes HTTP. `Patience` adds what hostile clients make necessary. A connection
+reads little at a time, so that chunks of one byte or hundreds of requests in a row make nobody
+wait. It ends when its client sends a header or takes an answer too slowly, or when another
+connection needs its place. A request's body has a time-out in `gate.py`, where it can be answered.
 """
 
 from __future__ import annotations
@@ -15,27 +15,37 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from isotune.use.serve.limits import USUAL, Limits
 
-READ = 2**12  # bytes that are read at a time, and parsed in a millisecond whatever they are
+# So many bytes are read at a time, and parsed in a millisecond whatever they are.
+READ = 2**12
 MOST_CONNECTIONS = 10_000
-ENDED = "isotune.ended"  # in a scope: ends the connection of a client that sends no more, and may be gone
-HURRY = "isotune.hurry"  # in a scope: has the request answered soon
+# In a scope: ends the connection of a client that sends no more, and may be gone.
+ENDED = "isotune.ended"
+# In a scope: has the request answered soon.
+HURRY = "isotune.hurry"
 
 
 class Patience(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 with limits and time-outs."""
 
     limits = USUAL
-    most = 1000  # connections
-    waiting: dict[Patience, None] = {}  # noqa: RUF012 - connections without a request, the oldest first, of a server
+    # A server has at most so many connections.
+    most = 1000
+    # The connections of a server without a request, the oldest first.
+    waiting: dict[Patience, None] = {}  # noqa: RUF012
 
     def connection_made(self, transport: Any) -> None:
         """Waits for the first header; the connection that has waited longest makes room."""
         super().connection_made(transport)
         transport.max_size = READ
-        self._size = 0  # bytes since the request began
-        self._in_header = self._ended = self._stopping = False
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # what the connection waits for, by name
-        self._active: dict[str, Any] = {}  # the scope of the request that is answered
+        # The bytes since the request began.
+        self._size = 0
+        self._in_header = False
+        self._ended = False
+        self._stopping = False
+        # What the connection waits for, by name.
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # The scope of the request that is answered.
+        self._active: dict[str, Any] = {}
         self._wait()
         if len(self.connections) > self.most:
             oldest = next(iter(self.waiting))
@@ -45,19 +55,23 @@ class Patience(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Leaves nothing behind: no timer, and no reference to what was received."""
         super().connection_lost(exc)
-        for name in [*self._timers]:
+        for name in list(self._timers):
             self._stop(name)
         self.waiting.pop(self, None)
         self.pipeline.clear()
-        self._active, self.cycle = {}, None  # type: ignore[assignment]
+        self._active = {}
+        self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         """Reads on, unless the request becomes too large, with all that frames its chunks."""
         super().data_received(data)
         self._size += len(data)
-        most = self.limits.head_bytes + (0 if self._in_header else self.limits.body_bytes)
+        part = "header"
+        most = self.limits.head_bytes
+        if not self._in_header:
+            part = "request"
+            most += self.limits.body_bytes
         if self._size > most and not self.transport.is_closing():
-            part = "header" if self._in_header else "request"
             self.send_400_response(f"The {part} has more than {most:,} bytes.")
         self._wait()
 
@@ -70,7 +84,8 @@ class Patience(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Counts the bytes of a new request."""
         super().on_message_begin()
-        self._in_header, self._size = True, 0
+        self._in_header = True
+        self._size = 0
 
     def on_headers_complete(self) -> None:
         """Begins to answer, or to wait for the answers before."""
@@ -84,18 +99,19 @@ class Patience(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Waits for the client no longer if it has taken what was written, and goes on to the next request."""
+        """Waits no longer for a client that has taken what was written; reads the next request."""
         if not self.flow.write_paused:
             self._stop("answer")
         super().on_response_complete()
-        if self.pipeline:  # else uvicorn reads on after each answer, faster than it answers
+        if self.pipeline:
+            # Else uvicorn reads on after each answer, faster than it answers.
             self.flow.pause_reading()
         if self._stopping or (self._ended and not self._is_busy()):
             self.transport.close()
         self._wait()
 
     def pause_writing(self) -> None:
-        """Waits for the client to take its answer: all of it, because a client may take a little now and then."""
+        """Waits for the client to take all of its answer; it might take a little now and then."""
         super().pause_writing()
         self._start("answer", self.limits.answer_seconds)
 
@@ -110,52 +126,66 @@ class Patience(HttpToolsProtocol):
         super().shutdown()
         self._stopping = True
         self.pipeline.clear()
-        if hurry := self._active.get(HURRY):
-            hurry()
+        if HURRY in self._active:
+            self._active[HURRY]()
         self._start("stop", self.limits.stop_seconds + 1)
 
     def _is_busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _wait(self) -> None:
-        """Waits for the next request, or for the rest of its header; not while a request is in progress."""
-        wanted = "" if self._is_busy() else "header" if self._in_header else "idle"
+        """Waits for the next request, or for the rest of its header.
+
+        It does not wait while a request is in progress.
+        """
+        awaited = self._awaited()
         for name in ("header", "idle"):
-            if name != wanted:
+            if name != awaited:
                 self._stop(name)
-        if not wanted or self.transport.is_closing():
+        if awaited == "" or self.transport.is_closing():
             self.waiting.pop(self, None)
-        else:
-            self.waiting.setdefault(self)
-            self._start(
-                wanted, self.limits.header_seconds if self._in_header else self.limits.idle_seconds
-            )
+            return
+        self.waiting.setdefault(self)
+        seconds = self.limits.idle_seconds
+        if awaited == "header":
+            seconds = self.limits.header_seconds
+        self._start(awaited, seconds)
+
+    def _awaited(self) -> str:
+        """What the connection waits for from its client: "header", "idle", or "" for nothing."""
+        if self._is_busy():
+            return ""
+        if self._in_header:
+            return "header"
+        return "idle"
 
     def _start(self, name: str, seconds: float) -> None:
-        """Cuts the connection after some seconds, unless the timer is stopped; a timer that runs already goes on."""
+        """Cuts the connection after some seconds, unless the timer is stopped.
+
+        A timer that runs already goes on.
+        """
         if name not in self._timers:
             self._timers[name] = self.loop.call_later(seconds, self.transport.abort)
 
     def _stop(self, name: str) -> None:
-        if timer := self._timers.pop(name, None):
+        timer = self._timers.pop(name, None)
+        if timer is not None:
             timer.cancel()
 
 
 def patient(limits: Limits) -> type[Any]:
     """The protocol with these limits, for the connections of one server."""
-    return type(
-        "Patience", (Patience,), {"limits": limits, "most": _most_connections(), "waiting": {}}
-    )
+    values = {"limits": limits, "most": _most_connections(), "waiting": {}}
+    return type("Patience", (Patience,), values)
 
 
 def _most_connections() -> int:
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:
+        # Windows has no such module.
         return MOST_CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (
-        MOST_CONNECTIONS
-        if files == resource.RLIM_INFINITY
-        else min(MOST_CONNECTIONS, files - min(256, files // 4))
-    )
+    if files == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return min(MOST_CONNECTIONS, files - min(256, files // 4))
