@@ -130,6 +130,14 @@ class Backbone(nn.Module):
         return words.weight.new_zeros(tokens, last.out_features if last else words.embedding_dim)
 
     @property
+    def multiplications(self) -> int:
+        """About how many multiplications a token takes: those of its products with the weights.
+
+        A block of BERT's form has 12 dimension² weights.
+        """
+        return 12 * self.dimension**2 * self.layers
+
+    @property
     def blocks(self) -> nn.ModuleList:
         """The transformer blocks from below; ALBERT has one, which it calls several times."""
         # In every supported model the first list of modules holds the blocks.

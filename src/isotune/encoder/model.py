@@ -1,7 +1,6 @@
 """The parts of a sentence encoder, and the way of sentences through them."""
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -52,7 +51,6 @@ class SentenceModel(nn.Module):
         prompts: prepares the tokenizer for this prompt and others.
         settings: other settings of the folder for sentence-transformers, such as further prompts; kept on saving.
         token_weights: [vocabulary] how much each token weighs in pooling mean; None for equal weights.
-        seen: how many texts were cut to `max_length` in encoding, under "cut".
         language_head: the masked-LM head, once a method trains one; it is saved in the same file as the model.
     """
 
@@ -87,7 +85,8 @@ class SentenceModel(nn.Module):
         self.token_weights: Tensor | None
         self.register_buffer("token_weights", None)
         self.language_head: LanguageHead | None = None
-        self.seen = Counter[str]()  # a copy with another prompt has the same counts
+        # The warnings that were given. A copy with another prompt has the same set.
+        self._warned: set[str] = set()
 
     def reading(self, pooling: Pooling, heads: Heads) -> Self:
         """An encoder of the same weights that pools otherwise, or has other heads."""
@@ -180,21 +179,36 @@ class SentenceModel(nn.Module):
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
         unknown = sum(tokens.count(self.tokenizer.unk_token_id) for tokens in ids)
         count = sum(map(len, ids)) - of_prompt * len(ids)
-        if count and unknown > MUCH_UNKNOWN * count and not self.seen["unknown"]:
-            self.seen["unknown"] = unknown
-            share, token = unknown / count, self.tokenizer.unk_token
-            text = "of the text's tokens are not in the model's vocabulary, and become"
+        if count and unknown > MUCH_UNKNOWN * count and self._warns_first("unknown"):
             logger.warning(
-                "%.0f %% %s %s; choose a model for this language", 100 * share, text, token
+                "%.0f %% of the text's tokens are not in the model's vocabulary, and become %s; "
+                "choose a model for this language",
+                100 * unknown / count,
+                self.tokenizer.unk_token,
             )
         return ids
 
     def note_cut(self, cut: int, texts: int) -> None:
-        """Counts the texts of an encoding that have the maximum length, and so may have been cut; says it once."""
-        if cut and not self.seen["cut"]:
-            line = "%s of %s texts reach the encoder's limit of %s tokens; what goes beyond it is cut off"
-            logger.warning(line, f"{cut:,}", f"{texts:,}", f"{self.max_length:,}")
-        self.seen["cut"] += cut
+        """Says once that `cut` of the `texts` reach the maximum length, and so may have been cut."""
+        if cut and self._warns_first("cut"):
+            logger.warning(
+                "%s of %s texts reach the encoder's limit of %s tokens; what goes beyond it is cut "
+                "off",
+                f"{cut:,}",
+                f"{texts:,}",
+                f"{self.max_length:,}",
+            )
+
+    def warn_never(self) -> None:
+        """Keeps this encoder from saying what its copies say once, of texts that no user gave."""
+        self._warned = {"cut", "unknown"}
+
+    def _warns_first(self, warning: str) -> bool:
+        """Whether a warning was not given before; from now on it was."""
+        if warning in self._warned:
+            return False
+        self._warned.add(warning)
+        return True
 
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
