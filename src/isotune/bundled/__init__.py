@@ -19,7 +19,7 @@ MODEL_FILES = ("config.json", "modules.json")
 
 def has_model(folder: Path) -> bool:
     """Whether a folder holds a model."""
-    return any((folder / file).exists() for file in MODEL_FILES)
+    return any(os.path.exists(folder / file) for file in MODEL_FILES)
 
 
 def local_model(model: str | Path) -> Path | None:
@@ -30,9 +30,8 @@ def local_model(model: str | Path) -> Path | None:
     """
     # os.path takes any text; Path raises errors for unknown users (~nobody) and for long names.
     path = Path(os.path.expanduser(model))
-    exists = os.path.exists(path)
-    if str(model) == BUNDLED_MODEL and not (exists and has_model(path)):
+    if str(model) == BUNDLED_MODEL and not has_model(path):
         return MODEL_FOLDER
-    if exists:
+    if os.path.exists(path):
         return path
     return None

@@ -22,7 +22,7 @@ from isotune.encoder.anchors import ANCHORS, TEXTS, Anchors, versions
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import CALIBRATION, Calibration
 from isotune.encoder.fingerprint import fingerprint
-from isotune.encoder.format.modules import Modules, read_modules, write_modules
+from isotune.encoder.format.modules import Modules, read_modules
 from isotune.encoder.format.pretrained import (
     check_files,
     load_model,
@@ -35,6 +35,7 @@ from isotune.encoder.heads import Head
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling, change_pooling
+from isotune.encoder.saving import write_modules
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, UselessVectors, invalid, telling, unknown
 from isotune.files import CHECKSUMS, checksums, verify_checksums, written
@@ -314,7 +315,7 @@ class _Parts:
         verified = verify_checksums(folder)
         mode = options.pooling
         layers = options.layers
-        pooler = []
+        pooler: list[Head] = []
         # A new layer draws random weights before it gets those of the folder.
         with drawing():
             saved = read_modules(folder)
@@ -324,12 +325,7 @@ class _Parts:
                 mode = "cls"
                 layers = layers or (-1,)
         tokenizer = load_tokenizer(saved.transformer)
-        vocabulary = backbone.model.config.vocab_size
-        if len(tokenizer) > vocabulary:
-            raise InputError(
-                f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only "
-                f"{vocabulary}"
-            )
+        vocabulary = _vocabulary(model, tokenizer, backbone)
         # The suffix is taken out of the tokenizer, also if the prompt is replaced.
         prompt = _saved_prompt(saved, tokenizer)
         settings = saved.settings
@@ -398,15 +394,25 @@ def _dtype(
     return dtype
 
 
+def _vocabulary(model: str | Path, tokenizer: PreTrainedTokenizerBase, backbone: Backbone) -> int:
+    """The number of the model's embeddings; refuses a tokenizer with more tokens."""
+    count: int = backbone.model.config.vocab_size
+    if len(tokenizer) > count:
+        raise InputError(
+            f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {count}"
+        )
+    return count
+
+
 def _saved_prompt(saved: Modules, tokenizer: PreTrainedTokenizerBase) -> str:
     """The folder's prompt, with the suffix that is taken out of the tokenizer."""
     suffix = take_suffix(tokenizer)
-    if not suffix:
-        return saved.prompt
     before = saved.prompt
     if tokenizer.mask_token:
         # The name in braces stays as it is when a text is lowercased.
         before = before.replace(tokenizer.mask_token, MASK)
+    if not suffix:
+        return before
     return f"{before}{SENTENCE}{suffix}"
 
 

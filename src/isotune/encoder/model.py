@@ -27,16 +27,18 @@ logger = logging.getLogger(__name__)
 # batches faster up to about this size; twice as large ones are faster or slower, by model and
 # measurement. A GPU needs more work at once.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
-# The names of prompts for queries and documents in sentence-transformers' folders, in order of preference.
+# The names of prompts for queries and documents in sentence-transformers' folders. The first that a
+# folder has is taken.
 ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 # The share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns.
 MUCH_UNKNOWN = 0.2
 
 
 class SentenceModel(nn.Module):
-    """Turns packed sentences into vectors: all sentences of a batch one after another, without padding.
+    """Turns packed sentences into vectors.
 
-    See `Packed` and `Backbone`. The path is
+    All sentences of a batch stand one after another, without padding: see `Packed` and `Backbone`.
+    The path is
 
         sentences -> tokenize -> pack -> backbone -> pooling -> heads -> vectors [N, d]
 
@@ -69,7 +71,7 @@ class SentenceModel(nn.Module):
         prompt: str = "",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Joins the parts; refuses layers of the pooling or dimensions of the heads that don't fit."""
+        """Joins the parts; refuses layers of the pooling, or sizes of the heads, that don't fit."""
         super().__init__()
         pooling.resolve(backbone.layers)
         self.backbone = backbone
@@ -204,7 +206,7 @@ class SentenceModel(nn.Module):
         return ids
 
     def note_cut(self, cut: int, texts: int) -> None:
-        """Says once that `cut` of the `texts` reach the maximum length, and so may have been cut."""
+        """Says once that `cut` of `texts` reach the maximum length, and so may have been cut."""
         if cut and self._warns_first("cut"):
             logger.warning(
                 "%s of %s texts reach the encoder's limit of %s tokens; what goes beyond it is cut "

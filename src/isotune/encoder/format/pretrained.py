@@ -1,8 +1,8 @@
 """Loads a pretrained model and its tokenizer from a Hugging Face folder or the hub.
 
-Weights are read from safetensors; where there are none, from pytorch_model.bin, by torch's restricted reader of
-pickles. No code of the folder runs. A weight that is missing, or that the model has no place for,
-is an error; no missing weight is drawn at random.
+Weights are read from safetensors; where there are none, from pytorch_model.bin, by torch's
+restricted reader of pickles. No code of the folder runs. A weight that is missing, or that the
+model has no place for, is an error; no missing weight is drawn at random.
 """
 
 import logging
@@ -378,7 +378,7 @@ def load_errors(folder: Path) -> Iterator[None]:
 
 
 def take_pooler(model: PreTrainedModel) -> Dense:
-    """Moves the model's own pooler, a linear layer and tanh for the vector of [CLS], into a head."""
+    """Moves the model's own pooler into a head: a linear layer and tanh for the vector of [CLS]."""
     pooler = getattr(model, "pooler", None)
     if pooler is None:
         raise InputError(

@@ -67,13 +67,13 @@ class Prompts:
         """Prepares a prompt for texts of up to `max_length` tokens."""
         if not is_unicode(prompt):
             raise InputError(
-                f"prompt {prompt[:50]!r} has half a surrogate pair, which is no character; leave it "
-                "out"
+                f"prompt {prompt[:50]!r} has half a surrogate pair, which is no character; leave "
+                "it out"
             )
         if len(prompt) > LONGEST_PROMPT:
             raise InputError(
-                f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} or "
-                "fewer"
+                f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} "
+                "or fewer"
             )
         before, after = split_prompt(prompt, self.lowercase)
         before = fill_mask(before, self.tokenizer)
@@ -128,7 +128,10 @@ def _encode_slowly(
 
 
 def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
-    """Splits a prompt into the text before the sentence and the text after it, in lower case if `lowercase`."""
+    """Splits a prompt into the text before the sentence and the text after it.
+
+    Both are in lower case if `lowercase`.
+    """
     if lowercase:
         prompt = prompt.lower()
     before, _, after = prompt.partition(SENTENCE)
