@@ -186,6 +186,36 @@ def test_an_argument_of_sentence_transformers_is_answered_with_its_counterpart(
             encoder.encode("a dog", **{name: 1})
 
 
+@pytest.mark.parametrize("given", ["my-encoder", Path("my-encoder")])
+def test_the_constructor_says_how_a_folder_is_read(given: Any) -> None:
+    message = (
+        "Encoder('my-encoder'): the constructor takes the parts of an encoder; "
+        "write Encoder.load('my-encoder')"
+    )
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        Encoder(given)
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        Encoder(model=given)  # type: ignore[call-arg]
+
+
+def test_the_similarity_of_sentences_says_what_to_write(encoder: Encoder) -> None:
+    vectors = encoder.encode(["a dog", "a cat"])
+    for first, second in (
+        (["a"], ["b"]),
+        ("a", "b"),
+        (vectors, ["a"]),
+        ([[1.0], [1.0, 2.0]], vectors),
+    ):
+        with pytest.raises(InputError, match="similarity compares arrays of vectors"):
+            encoder.similarity(first, second)
+    with pytest.raises(InputError, match="write encoder.similarity"):
+        encoder.similarity(["a"], ["b"])
+    with pytest.raises(InputError, match="vectors with 32 and with 3 features"):
+        encoder.similarity(vectors, vectors[:, :3])
+    lists = encoder.similarity(vectors.tolist(), [[1] * 32])
+    np.testing.assert_allclose(lists, encoder.similarity(vectors, np.ones(32)), atol=1e-6)
+
+
 def test_numpys_strings_are_sentences(encoder: Encoder) -> None:
     text = ["a dog", "a cat"]
     for given in np.array(text), np.array(text, object), tuple(text), dict.fromkeys(text).keys():

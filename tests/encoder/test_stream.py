@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import torch
 from isotune.data.packed import Packed
 from isotune.encoder import model as encoder_module
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import encode_stream
 from isotune.errors import InputError, UselessVectors
 
 
@@ -142,7 +143,54 @@ def test_texts_that_are_cut_are_counted_and_told_once(
     assert caplog.messages == [
         "10 of 20 texts reach the encoder's limit of 5 tokens; what goes beyond it is cut off"
     ]
-    assert encoder.seen["cut"] == 11
+
+
+def test_the_parts_of_a_stream_tell_how_many_texts_were_cut(encoder: Encoder) -> None:
+    encoder.max_length = 5
+    texts = ["a man", "a man and a dog", "a cat", "a dog and a cat"] * 2
+    parts = list(encode_stream(encoder, texts, False, None))
+    assert [(len(part.sentences), part.cut) for part in parts] == [(7, 3), (1, 1)]
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(
+    ("texts", "threads", "where"),
+    [
+        (["a dog"], 1, "another thread"),
+        (["a dog", "a cat"], 1, "another thread"),
+        (["a dog runs " * 8], 2, "this thread"),
+    ],
+    ids=["a short text", "two short texts", "a long text"],
+)
+def test_one_thread_encodes_what_is_short_and_all_threads_together_what_is_long(
+    texts: list[str],
+    threads: int,
+    where: str,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threads that share a short text would wait for each other: beside busy processes, long."""
+    encoder = Encoder.load(tiny_model)
+    monkeypatch.setattr("isotune.encoder.stream.SHORT", 20 * encoder.backbone.multiplications)
+    forward = encoder.forward
+    ways = []
+
+    def watched(tokens: Packed) -> torch.Tensor:
+        in_this_thread = current_thread() is main_thread()
+        ways.append(
+            (torch.get_num_threads(), "this thread" if in_this_thread else "another thread")
+        )
+        return forward(tokens)
+
+    monkeypatch.setattr(encoder, "forward", watched)
+    vectors = encoder.encode(texts)
+    assert ways == [(threads, where)]
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    np.testing.assert_allclose(encoder.encode(texts), vectors, atol=1e-6)
+    if where == "another thread":
+        assert np.array_equal(encoder.encode(texts), vectors)
+    assert ways[1] == (1, "this thread")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""The encoder that users keep: a pretrained model on packed sentences, pooling, heads, and their saved form.
+"""The encoder that users keep.
 
-Importing this package itself loads no torch, so that the command line can read the options without it. Other rooms
+It has a pretrained model on packed sentences, pooling, heads, and their saved form. Importing this
+package itself loads no torch, so that the command line can read the options without it. Other rooms
 import the names below.
 """
 

@@ -1,7 +1,8 @@
 """Anchors: eight texts with the token ids and vectors that an encoder gave when it was saved.
 
-A copy that gives others is broken, by another release of a library or an edited file. The tolerances are far above what
-threads, processors and rounding change, and below what another pooling or layer changes (docs/reliability.md).
+A copy that gives others is broken, by another release of a library or an edited file. The
+tolerances are far above what threads, processors and rounding change, and below what another
+pooling or layer changes (docs/reliability.md).
 """
 
 from functools import cache
@@ -11,7 +12,8 @@ from typing import Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-ANCHORS = "anchors.json"  # in an encoder's folder
+# The file in an encoder's folder.
+ANCHORS = "anchors.json"
 TEXTS = (
     "A dog runs.",
     "How do I reset the device after error E-1042?",
@@ -22,13 +24,12 @@ TEXTS = (
     "x = [i**2 for i in range(10)]  # squares",
     "👍 see https://example.com/a?b=1&c=%20\u200b #ok",
 )
-FINE, COARSE = (
-    1e-3,
-    0.1,
-)  # tolerances of float32 and of other types, as shares of the length of a vector
+# The tolerances of float32 and of other types, as shares of the length of a vector.
+FINE = 1e-3
+COARSE = 0.1
 
 
-@cache  # for some milliseconds at each load of an encoder
+@cache
 def versions() -> dict[str, str]:
     """The releases of the libraries that decide the vectors."""
     return {name: version(name) for name in ("tokenizers", "torch", "transformers")}
@@ -41,31 +42,44 @@ class Anchors(BaseModel):
 
     texts: tuple[str, ...]
     ids: list[list[int]]
-    vectors: list[list[float]]  # those of all texts, or none
-    dtype: str  # of the pretrained model
+    vectors: list[list[float]]
+    """The vectors of all texts, or none."""
+    dtype: str
+    """The type of the pretrained model."""
     versions: dict[str, str] = Field(default_factory=versions)
 
     def changed(self, now: Self) -> str:
-        """What the encoder gives `now` that it did not give then, in a line; empty if nothing differs."""
-        pairs = zip(self.texts, self.ids, now.ids, strict=True)
-        problem = next(
-            (
-                f"its tokenizer makes other tokens of {text!r}"
-                for text, old, new in pairs
-                if old != new
-            ),
-            "",
-        )
-        if self.vectors and now.vectors and not problem:
-            before, after = np.array(self.vectors), np.array(now.vectors)
-            most = FINE if self.dtype == now.dtype == "float32" else COARSE
-            if before.shape != after.shape:
-                problem = f"its vectors have {after.shape[1]} features, not {before.shape[1]}"
-            elif (
-                off := (
-                    np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)
-                ).max()
-            ) > most:
-                problem = f"its vectors are off by {off:.1g} of their length, where up to {most:g} is right"
+        """What the encoder gives `now` that it did not give then, in a line.
+
+        The line is empty if nothing differs.
+        """
+        problem = self._changed_tokens(now) or self._changed_vectors(now)
+        if not problem:
+            return ""
         saved = ", ".join(f"{name} {release}" for name, release in self.versions.items())
-        return f"{problem}; it was saved with {saved}" if problem else ""
+        return f"{problem}; it was saved with {saved}"
+
+    def _changed_tokens(self, now: Self) -> str:
+        for text, ids, ids_now in zip(self.texts, self.ids, now.ids, strict=True):
+            if ids != ids_now:
+                return f"its tokenizer makes other tokens of {text!r}"
+        return ""
+
+    def _changed_vectors(self, now: Self) -> str:
+        if not self.vectors or not now.vectors:
+            return ""
+        before = np.array(self.vectors)  # [n, d]
+        after = np.array(now.vectors)  # [n, d]
+        if before.shape != after.shape:
+            return f"its vectors have {after.shape[1]} features, not {before.shape[1]}"
+        tolerance = COARSE
+        if self.dtype == now.dtype == "float32":
+            tolerance = FINE
+        shares = np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)  # [n]
+        largest = shares.max()
+        if largest > tolerance:
+            return (
+                f"its vectors are off by {largest:.1g} of their length, where up to {tolerance:g} "
+                "is right"
+            )
+        return ""

@@ -1,13 +1,14 @@
 """A pretrained transformers model, run on packed sentences.
 
-The model is transformers' own class. It gets the row of all T token ids (`data/packed.py`) as a batch of one long text
-[1, T]. Two things keep the sentences apart: position ids that start anew at each sentence, and an attention function in
-which a token sees only its own sentence (`kernels/attention.py`). Augmentations change the position ids, and the output
-of the embedding layer by a forward hook.
+The model is transformers' own class. It gets the row of all T token ids (`data/packed.py`) as a
+batch of one long text [1, T]. Two things keep the sentences apart: position ids that start anew at
+each sentence, and an attention function in which a token sees only its own sentence
+(`kernels/attention.py`). Augmentations change the position ids, and the output of the embedding
+layer by a forward hook.
 
-The attention of a few models can't be replaced (DeBERTa). They run on a padded batch, which is slower, and give the
-same numbers. Only the model types in the two tables below are accepted, and each is tested against its own padded
-forward pass: a type that looks alike can differ unnoticed.
+The attention of a few models can't be replaced (DeBERTa). They run on a padded batch, which is
+slower, and give the same numbers. Only the model types in the two tables below are accepted, and
+each is tested against its own padded forward pass: a type that looks alike can differ unnoticed.
 """
 
 from __future__ import annotations
@@ -39,28 +40,32 @@ _warn_once = cache(logger.warning)
 
 # Model types of transformers that run packed, and those that run padded.
 PACKED_TYPES = (
-    *(
-        "albert",
-        "bert",
-        "camembert",
-        "data2vec-text",
-        "distilbert",
-        "electra",
-        "ernie",
-        "modernbert",
-        "mpnet",
-    ),
-    *("roberta", "xlm-roberta", "xlm-roberta-xl"),
+    "albert",
+    "bert",
+    "camembert",
+    "data2vec-text",
+    "distilbert",
+    "electra",
+    "ernie",
+    "modernbert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
 )
 PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
 
 
 @dataclass
 class _Recording:
+    """The hidden states that are wanted of a forward pass."""
+
     wanted: Collection[int]
-    augment: Callable[[Tensor], Tensor] | None  # changes the output of the embedding layer
+    augment: Callable[[Tensor], Tensor] | None
+    """Changes the output of the embedding layer."""
     states: dict[int, Tensor] = field(default_factory=dict)
-    layer: int = 0  # the number of the next state
+    layer: int = 0
+    """The number of the next state."""
 
     def keep(self, state: Tensor) -> None:
         if self.layer in self.wanted:
@@ -77,21 +82,28 @@ class _NothingAboveIsRead(Exception):
 
 
 class Backbone(nn.Module):
-    """A pretrained model that takes packed sentences, with T tokens together, and gives packed hidden states [T, d]."""
+    """A pretrained model on packed sentences.
+
+    The sentences of a batch have T tokens together; the hidden states are packed too, [T, d].
+    """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """Replaces the model's attention by packed attention where possible, and its dropout by a faster one."""
+        """Replaces the model's attention by packed attention, and its dropout by a faster one.
+
+        The attention of some models can't be replaced. `model` has no task head.
+        """
         super().__init__()
         model_type = model.config.model_type
         replace_dropout(model)
-        self.model = model  # without a task head
-        self._attention_dropout: float | None = None  # see `dropout`
-        self.padded = (
-            model_type in PADDED_TYPES
-        )  # inside the model; the results are packed all the same
+        self.model = model
+        # See `dropout`.
+        self._attention_dropout: float | None = None
+        # Whether batches are padded inside the model. The results are packed all the same.
+        self.padded = model_type in PADDED_TYPES
         if self.padded:
             _warn_once(
-                "Models of type %s can't run on packed sentences; they run padded, which is slower.",
+                "Models of type %s can't run on packed sentences; they run padded, which is "
+                "slower.",
                 model_type,
             )
         elif isinstance(model, MPNetModel):
@@ -101,33 +113,44 @@ class Backbone(nn.Module):
         model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
         for block in self.blocks:
             block.register_forward_pre_hook(_record)
-        # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
+        # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have
+        # the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
-        self.dimension: int = model.config.hidden_size  # features of a hidden state
-        self.layers: int = (
-            model.config.num_hidden_layers
-        )  # hidden states have numbers from 0 (the embeddings) to this
-        limit: int | None = getattr(model.config, "max_position_embeddings", None)
-        # Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited.
-        self.max_tokens = None if limit is None else limit - self.first_position
+        # Features of a hidden state.
+        self.dimension: int = model.config.hidden_size
+        # Hidden states have numbers from 0 (the embeddings) to this.
+        self.layers: int = model.config.num_hidden_layers
+        # Tokens of the longest sentence that has position embeddings, special tokens included; None
+        # if unlimited.
+        self.max_tokens: int | None = getattr(model.config, "max_position_embeddings", None)
+        if self.max_tokens is not None:
+            self.max_tokens -= self.first_position
 
     def pad(self) -> None:
         """Has the model run on padded batches from now on, by transformers' own attention."""
-        if not self.padded and not isinstance(
-            self.model, MPNetModel
-        ):  # which pads where no batch is packed
+        # The classes of MPNet pad where no batch is packed.
+        if not self.padded and not isinstance(self.model, MPNetModel):
             self.model.set_attn_implementation("eager")
         self.padded = True
 
     def no_noise(self, tokens: int) -> Tensor:
         """Zeros [tokens, e] that may be added to the output of the embedding layer."""
-        words, embeddings = (
-            self.model.get_input_embeddings(),
-            self.model.get_submodule("embeddings"),
-        )
-        last = getattr(embeddings, "embed_proj", None)  # DeBERTa may have one
+        words = self.model.get_input_embeddings()
         assert isinstance(words, nn.Embedding)
-        return words.weight.new_zeros(tokens, last.out_features if last else words.embedding_dim)
+        features = words.embedding_dim
+        # DeBERTa may project its embeddings.
+        projection = getattr(self.model.get_submodule("embeddings"), "embed_proj", None)
+        if projection:
+            features = projection.out_features
+        return words.weight.new_zeros(tokens, features)
+
+    @property
+    def multiplications(self) -> int:
+        """About how many multiplications a token takes: those of its products with the weights.
+
+        A block of BERT's form has 12 dimension² weights.
+        """
+        return 12 * self.dimension**2 * self.layers
 
     @property
     def blocks(self) -> nn.ModuleList:
@@ -145,46 +168,64 @@ class Backbone(nn.Module):
         """Computes hidden states of packed sentences: {number of the layer: [T, d]}.
 
         Args:
-            tokens: the batch. Its seeds decide the random numbers of augmentation and, on a CPU, of dropout; without
-                seeds, torch's generator does.
+            tokens: the batch. Its seeds decide the random numbers of augmentation and, on a CPU, of
+                dropout; without seeds, torch's generator does.
             augmentation: changes the sentences in the embedding layer; None changes nothing.
-            layers: the hidden states to return, from 0 (the embeddings) to `self.layers`; None for the last alone.
-                Blocks above the highest of them are not run.
+            layers: the hidden states to return, from 0 (the embeddings) to `self.layers`; None for
+                the last alone. Blocks above the highest of them are not run.
         """
         augmentation = augmentation or Augmentation()
+        if layers is None:
+            layers = (self.layers,)
         if self.training and tokens.seeds is None:
-            tokens = replace(
-                tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device)
-            )
-        rate = self._attention_dropout if self.training else None
-        passed: dict[str, object] = (
-            {} if self.padded else {"packed": tokens, "attention_dropout": rate}
-        )
-        inputs = {"attention_mask": tokens.mask.long()} if self.padded else passed.copy()
+            seeds = torch.randint(2**62, (len(tokens),))
+            tokens = replace(tokens, seeds=seeds.to(tokens.ids.device))
+        passed: dict[str, object] = {}
+        inputs: dict[str, object] = {}
+        if self.padded:
+            inputs["attention_mask"] = tokens.mask.long()
+        else:
+            rate = None
+            if self.training:
+                rate = self._attention_dropout
+            passed = {"packed": tokens, "attention_dropout": rate}
+            inputs |= passed
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = self._to_model(tokens, tokens.types)
 
         def augment(embeddings: Tensor) -> Tensor:
-            return self._to_model(
-                tokens, augmentation.embeddings(self._to_packed(tokens, embeddings), tokens)
-            )
+            packed = self._to_packed(tokens, embeddings)
+            return self._to_model(tokens, augmentation.embeddings(packed, tokens))
 
-        changes = None if augmentation == Augmentation() else augment
+        change = None
+        if augmentation != Augmentation():
+            change = augment
         with self._drawing(tokens), using(PASSED, passed):
-            states = self.run_model(inputs, (self.layers,) if layers is None else layers, changes)
+            states = self.run_model(inputs, layers, change)
         return {layer: self._to_packed(tokens, state) for layer, state in states.items()}
 
     def _to_model(self, tokens: Packed, x: Tensor) -> Tensor:
-        """[T, ...] -> [1, T, ...], a batch of one long text; for a padded model [N, longest, ...]."""
-        return tokens.pad(x) if self.padded else x.unsqueeze(0)
+        """[T, ...] -> [1, T, ...], a batch of one long text.
+
+        For a padded model, it is [N, longest, ...].
+        """
+        if self.padded:
+            return tokens.pad(x)
+        return x.unsqueeze(0)
 
     def _to_packed(self, tokens: Packed, x: Tensor) -> Tensor:
-        return tokens.unpad(x) if self.padded else x.squeeze(0)
+        """What `_to_model` was given."""
+        if self.padded:
+            return tokens.unpad(x)
+        return x.squeeze(0)
 
     def _positions(self, tokens: Packed, augmentation: Augmentation) -> Tensor:
-        """[T] int64: position ids. RoBERTa and its kin don't count a padding token that is written in a text."""
+        """[T] int64: position ids.
+
+        RoBERTa and its kin don't count a padding token that is written in a text.
+        """
         positions = augmentation.positions(tokens)
         if self.first_position:
             left_out = (tokens.ids == self.first_position - 1).long()
@@ -199,36 +240,38 @@ class Backbone(nn.Module):
         layers: Collection[int],
         augment: Callable[[Tensor], Tensor] | None = None,
     ) -> dict[int, Tensor]:
-        """Calls the model with its own arguments, up to the highest of these layers: {layer: hidden state}."""
+        """Calls the model with its own arguments, up to the highest of these layers.
+
+        Returns {layer: hidden state}.
+        """
         recording = _Recording(layers, augment)
         with using(_recording, recording), suppress(_NothingAboveIsRead):
             recording.keep(self.model(**inputs).last_hidden_state)
         return recording.states
 
     def _drawing(self, tokens: Packed) -> AbstractContextManager[None]:
-        if (
-            not self.training or tokens.seeds is None or not tokens.ids.is_cpu
-        ):  # dropout is torch's elsewhere
+        """Draws dropout by the sentences' seeds, on a CPU in training. Elsewhere, torch draws."""
+        if not self.training or tokens.seeds is None or not tokens.ids.is_cpu:
             return nullcontext()
         seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
         return using(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
 
     @contextmanager
     def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:
-        """Sets the rate of every dropout layer of the model for a `with` block; None keeps the model's own rates.
+        """Sets the rate of every dropout layer of the model for a `with` block.
 
-        `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
+        None keeps the model's own rates.
+        `of_attention` is the rate of attention weights, where isotune replaces the attention; None:
+        like other layers.
         """
         before: list[tuple[nn.Module, str, float | None]] = [
             (self, "_attention_dropout", self._attention_dropout)
         ]
         self._attention_dropout = of_attention
-        for module in [] if rate is None else self.model.modules():
-            # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
-            name = "p" if isinstance(module, nn.Dropout) else "attention_dropout"
-            if isinstance(model_rate := getattr(module, name, None), int | float):
-                before.append((module, name, model_rate))
-                setattr(module, name, rate)
+        if rate is not None:
+            for layer, rate_name, layer_rate in self._dropout_rates():
+                before.append((layer, rate_name, layer_rate))
+                setattr(layer, rate_name, rate)
         try:
             yield
         finally:
@@ -236,59 +279,88 @@ class Backbone(nn.Module):
                 setattr(module, name, model_rate)
 
     def flashes(self, precision: str, of_model: float | None, of_attention: float | None) -> bool:
-        """Whether training with this precision and these rates of dropout uses flash attention (`kernels/gpu.py`)."""
+        """Whether training with this precision and these rates uses flash attention.
+
+        `of_model` and `of_attention` are the rates of dropout; None for the model's own rates. See
+        `kernels/gpu.py`.
+        """
         config = self.model.config
-        rates = (of_attention, of_model, getattr(config, "attention_probs_dropout_prob", None))
-        rate = next(
-            (
-                rate
-                for rate in (*rates, getattr(config, "attention_dropout", None))
-                if rate is not None
-            ),
-            0.0,
+        if self.padded or config.model_type == "mpnet":
+            return False
+        rates = (
+            of_attention,
+            of_model,
+            getattr(config, "attention_probs_dropout_prob", None),
+            getattr(config, "attention_dropout", None),
         )
+        first_rate = 0.0
+        for rate in rates:
+            if rate is not None:
+                first_rate = rate
+                break
         features = config.hidden_size // config.num_attention_heads
         query = torch.empty(
             0, 1, features, dtype=getattr(torch, precision), device=self.model.device
         )
-        return not self.padded and config.model_type != "mpnet" and can_flash(query, rate)
+        return can_flash(query, first_rate)
 
     def check_attention_dropout(self, rate: float | None) -> None:
         """Checks that the model can drop attention weights at this rate."""
         if rate and self.padded:
             raise InputError(
-                f"attention_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, "
-                "which isotune can't change; leave attention_dropout out or choose another model"
+                f"attention_dropout {rate}: models of type {self.model.config.model_type} keep "
+                "their own attention, which isotune can't change; leave attention_dropout out or "
+                "choose another model"
             )
+
+    def _dropout_rates(self) -> Iterator[tuple[nn.Module, str, float]]:
+        """The layers that drop, each with the name of its rate and the rate."""
+        for module in self.model.modules():
+            # ModernBERT's attention has a rate of its own.
+            name = "attention_dropout"
+            if isinstance(module, nn.Dropout):
+                name = "p"
+            rate = getattr(module, name, None)
+            if isinstance(rate, int | float):
+                yield module, name, rate
 
 
 def refuse_other_models(config: Mapping[str, Any]) -> None:
-    """Raises InputError for a model's config.json if `Backbone` can't run the model as it is meant."""
+    """Raises InputError if `Backbone` can't run the model of a config.json as it is meant."""
+    types = PACKED_TYPES + PADDED_TYPES
     model_type = config.get("model_type")
-    if model_type not in PACKED_TYPES + PADDED_TYPES:
+    if model_type not in types:
         architectures = config.get("architectures") or ["no architecture"]
-        raise InputError(
-            f"{unknown('model type', str(model_type), PACKED_TYPES + PADDED_TYPES)} ({architectures[0]})"
-        )
+        error = unknown("model type", str(model_type), types)
+        raise InputError(f"{error} ({architectures[0]})")
     if config.get("is_decoder") or config.get("add_cross_attention"):
         raise InputError(
-            "the model is set up as a decoder (is_decoder), whose tokens don't see what follows them"
+            "the model is set up as a decoder (is_decoder), whose tokens don't see what follows "
+            "them"
         )
-    if (positions := config.get("position_embedding_type")) not in (None, "absolute"):
+    positions = config.get("position_embedding_type")
+    if positions not in (None, "absolute"):
         raise InputError(
-            f"position_embedding_type {positions!r}: transformers gives such models absolute positions"
+            f"position_embedding_type {positions!r}: transformers gives such models absolute "
+            "positions"
         )
 
 
 def _augment_embeddings(
     module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor
 ) -> Tensor:
+    """A hook that changes the output of the embedding layer, where a forward pass asks for it."""
     recording = _recording.get(None)
-    return recording.augment(embeddings) if recording and recording.augment else embeddings
+    if recording is None or recording.augment is None:
+        return embeddings
+    return recording.augment(embeddings)
 
 
 def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-    if recording := _recording.get(None):
-        recording.keep(inputs[0])
-        if recording.layer > max(recording.wanted):
-            raise _NothingAboveIsRead
+    """A hook that keeps the input of a block, and ends the pass below blocks that nobody reads."""
+    recording = _recording.get(None)
+    if recording is None:
+        return
+    recording.keep(inputs[0])
+    if recording.layer > max(recording.wanted):
+        raise _NothingAboveIsRead

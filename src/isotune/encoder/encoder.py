@@ -1,24 +1,28 @@
-"""The sentence encoder that a user keeps: tokenizer, pretrained model, pooling and heads, in one folder."""
+"""The sentence encoder that a user keeps.
+
+It has a tokenizer, a pretrained model, pooling and heads, and is saved in one folder.
+"""
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ValidationError
 from torch.nn.functional import normalize
+from transformers import PreTrainedTokenizerBase
 
 from isotune.encoder.anchors import ANCHORS, TEXTS, Anchors, versions
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import CALIBRATION, Calibration
 from isotune.encoder.fingerprint import fingerprint
-from isotune.encoder.format.modules import read_modules, write_modules
+from isotune.encoder.format.modules import Modules, read_modules
 from isotune.encoder.format.pretrained import (
     check_files,
     load_model,
@@ -27,11 +31,13 @@ from isotune.encoder.format.pretrained import (
     take_pooler,
 )
 from isotune.encoder.format.prompt import MASK, SENTENCE, take_suffix
+from isotune.encoder.heads import Head
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling, change_pooling
+from isotune.encoder.saving import write_modules
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
-from isotune.errors import InputError, UselessVectors, invalid, unknown
+from isotune.errors import InputError, UselessVectors, invalid, telling, unknown
 from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels import Precision
 from isotune.kernels.device import default_device
@@ -43,36 +49,49 @@ B = TypeVar("B", bound=BaseModel)
 
 # Tokenizers without a limit give a larger number than this as their limit.
 UNLIMITED = 1_000_000
-DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
+# Tokens of the longest sentence, where neither the folder nor the model has a limit.
+DEFAULT_MAX_LENGTH = 512
 
-INSTEAD = {  # of the arguments that sentence-transformers' `encode` has
+# What to use instead of the arguments that sentence-transformers' `encode` has.
+INSTEAD = {
     "batch_size": "leave it out, batches are cut by their tokens",
     "convert_to_numpy": "leave it out, vectors are a numpy array",
     "convert_to_tensor": "use torch.from_numpy(encoder.encode(sentences))",
     "normalize_embeddings": "use normalize",
     "prompt_name": "use encode_query or encode_document",
     "show_progress_bar": "use show_progress",
-    **{
-        name: f"use isotune.Encoder.load(model, {name}=...)"
-        for name in ("device", "precision", "prompt")
-    },
+    "device": "use isotune.Encoder.load(model, device=...)",
+    "precision": "use isotune.Encoder.load(model, precision=...)",
+    "prompt": "use isotune.Encoder.load(model, prompt=...)",
 }
-NO_PROMPTS: dict[str, Any] = {
-    "prompts": {},
-    "default_prompt_name": None,
-}  # where one prompt is that of all texts
+# The settings of a folder in which one prompt is that of all texts.
+NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}
 
 
 class Encoder(SentenceModel):
     """Turns sentences into vectors. An encoder is saved as a sentence-transformers folder.
 
-    `encode` is for use: sentences in, a numpy array out. Training calls the encoder on packed sentences instead
-    (`forward`).
+    `Encoder.load` makes one. `encode` is for use: sentences in, a numpy array out. Training calls
+    the encoder on packed sentences instead (`forward`).
     """
 
-    saved_pooling: Pooling  # that of the folder; loaded encoders alone have it
+    saved_pooling: Pooling
+    """The pooling of the folder; loaded encoders alone have it."""
     _calibration: Calibration | None = None
     _anchors: Anchors | None = None
+
+    def __new__(cls, *parts: object, **options: object) -> Self:
+        """Refuses the name of a model, which another library's constructor takes."""
+        first = options.get("model")
+        if parts:
+            first = parts[0]
+        if isinstance(first, str | Path):
+            name = repr(str(first))
+            raise InputError(
+                f"Encoder({name}): the constructor takes the parts of an encoder; write "
+                f"Encoder.load({name})"
+            )
+        return super().__new__(cls)
 
     @classmethod
     def load(
@@ -85,134 +104,95 @@ class Encoder(SentenceModel):
         precision: Precision | None = None,
         device: str | torch.device | None = None,
     ) -> Self:
-        """Loads a sentence-transformers folder, or any pretrained language model in Hugging Face's format.
+        """Loads a sentence-transformers folder, or any language model in Hugging Face's format.
 
         Args:
-            model: a local folder, a name on the Hugging Face hub, or "bert-tiny" for the bundled model.
-            pooling: replaces the folder's setting, as `layers` and `prompt` do; `EncoderOptions` has the values. The
-                default for a plain language model, which has no such settings, is the mean of its last layer. A
-                pooling that is given weighs all tokens equally.
+            model: a local folder, a name on the Hugging Face hub, or "bert-tiny" for the bundled
+                model.
+            pooling: replaces the folder's setting, as `layers` and `prompt` do; `EncoderOptions`
+                has the values. The default for a plain language model, which has no such settings,
+                is the mean of its last layer. A pooling that is given weighs all tokens equally.
             layers: the hidden states that are pooled, 0 for the embeddings.
             prompt: the text around each sentence.
-            precision: what the pretrained model computes in; None for the type of the saved weights. "auto" is that
-                type too, but bfloat16 on GPUs that have it.
-            device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or else a GPU of
-                Nvidia's or AMD's, or else the CPU.
+            precision: what the pretrained model computes in; None for the type of the saved
+                weights. "auto" is that type too, but bfloat16 on GPUs that have it.
+            device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or
+                else a GPU of Nvidia's or AMD's, or else the CPU.
 
         Raises:
-            InputError: the folder lacks a part or has a damaged file, its weights don't fit, it uses a module that is
-                not supported, or it has no pooler and `pooling` wants one; or this machine has no such device.
+            InputError: the folder lacks a part or has a damaged file, its weights don't fit, it
+                uses a module that is not supported, or it has no pooler and `pooling` wants one; or
+                this machine has no such device.
         """
-        if not isinstance(model, str | Path):
-            raise InputError(
-                f"model {model!r:.60}: a folder or a name is needed, not a {type(model).__name__}"
-            )
-        try:
-            EncoderOptions(pooling=pooling, layers=layers, prompt=prompt)
-            torch.empty(0, device=device)
-        except ValidationError as error:
-            raise invalid(f"model {model}", error) from error
-        except (AssertionError, RuntimeError, TypeError) as error:
-            raise InputError(f"device {device!r}: {' '.join(str(error).split())[:200]}") from error
-        if precision not in (None, *get_args(Precision)):
-            raise unknown("precision", str(precision), get_args(Precision))
-        if device is None:
-            device = default_device()
-        if precision == "auto" and (precision := resolved(precision, torch.device(device).type)):
-            logger.warning(
-                "%s is computed in bfloat16; precision float32 is exact, and slower", model
-            )
-        if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
-            logger.warning(warning)
+        options = _checked_options(model, pooling, layers, prompt)
+        device = _checked_device(device)
+        dtype = _dtype(model, precision, device)
         folder = local_folder(model)
-        check_files(folder)
-        verified = verify_checksums(folder)
-        with drawing():  # a new layer draws random weights before it gets those of the folder
-            saved = read_modules(folder)
-            backbone = Backbone(
-                load_model(saved.transformer, precision and getattr(torch, precision), verified)
-            )
-            pooler = [take_pooler(backbone.model)] if pooling == "pooler" else []
-        if pooler:
-            pooling, layers = "cls", layers or (-1,)
-        tokenizer = load_tokenizer(saved.transformer)
-        if len(tokenizer) > (known := backbone.model.config.vocab_size):
-            raise InputError(
-                f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}"
-            )
-        suffix = take_suffix(tokenizer)
-        before = saved.prompt.replace(
-            tokenizer.mask_token or MASK, MASK
-        )  # which lowercasing leaves as it is
-        saved_prompt = f"{before}{SENTENCE}{suffix}" if suffix else before
-        said = saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED
-        limits = [limit for limit in said if limit is not None]
-        if strange := [
-            limit
-            for limit in limits
-            if not isinstance(limit, int | float) or limit < 1 or limit % 1
-        ]:
-            raise InputError(
-                f"model {model}: its maximum length is {strange[0]!r}; it has to be a number of tokens"
-            )
-        max_length = int(min(limits))
+        parts = _Parts.read(model, folder, options, dtype)
         encoder = cls(
-            backbone,
-            change_pooling(saved.pooling, pooling, layers, backbone.layers),
-            [*pooler, *saved.heads],
-            tokenizer,
-            DEFAULT_MAX_LENGTH if max_length == UNLIMITED else max_length,
-            lowercase=saved.lowercase,
-            prompt=saved_prompt if prompt is None else prompt,
-            settings=saved.settings if prompt is None else {**saved.settings, **NO_PROMPTS},
+            parts.backbone,
+            parts.pooling,
+            parts.heads,
+            parts.tokenizer,
+            parts.max_length,
+            lowercase=parts.saved.lowercase,
+            prompt=parts.prompt,
+            settings=parts.settings,
         )
-        if pooling is None and saved.token_weights is not None:
-            if (count := len(saved.token_weights)) < len(tokenizer):
-                raise InputError(
-                    f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}"
-                )
-            encoder.token_weights = torch.ones(known)
-            encoder.token_weights[:count] = saved.token_weights[:known]
+        encoder.token_weights = parts.token_weights
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
-        encoder.saved_pooling = saved.pooling
+        encoder.saved_pooling = parts.saved.pooling
         encoder.to(device).eval()
-        as_saved = (pooling, layers, prompt) == (None, None, None)
-        encoder._anchors = _read(Anchors, folder / ANCHORS) if as_saved else None
-        if changed := encoder.changed():
+        if options == EncoderOptions():
+            encoder._anchors = _read(Anchors, folder / ANCHORS)
+        changed = encoder.changed()
+        if changed:
             logger.warning("encoder %s: %s", folder, changed)
         return encoder
 
     def fingerprint(self) -> str:
-        """A hash of everything that decides the vectors, the same in every precision: 20 hexadecimal digits."""
+        """A hash of everything that decides the vectors: 20 hexadecimal digits.
+
+        It is the same in every precision.
+        """
         return fingerprint(self)
 
     def changed(self, *, vectors: bool = False) -> str | None:
-        """What differs from the encoder as it was saved, in a line; "" if nothing does, None if nothing is known.
+        """What differs from the encoder as it was saved, in a line.
 
-        The token ids of eight texts are compared. Their vectors are compared too if `vectors`, or if torch,
-        transformers or tokenizers have another version than then. Loading warns of what differs.
+        The line is "" if nothing differs, and None if nothing is known. The token ids of eight
+        texts are compared. Their vectors are compared too if `vectors`, or if torch, transformers
+        or tokenizers have another version than then. Loading warns of what differs.
         """
-        if (saved := self._anchors) is None:
+        saved = self._anchors
+        if saved is None:
             return None
-        return saved.changed(self._give(saved.texts, vectors or saved.versions != versions()))
+        other_versions = saved.versions != versions()
+        return saved.changed(self._give(saved.texts, vectors or other_versions))
 
-    def _give(self, texts: tuple[str, ...], vectors: bool) -> Anchors:
+    def _give(self, texts: tuple[str, ...], with_vectors: bool) -> Anchors:
+        """The ids that the encoder gives for these texts, and the vectors if they are asked for."""
         silent = copy(self)
-        silent.seen = Counter(cut=1, unknown=1)  # says nothing of these texts
-        made: list[list[float]] = []
-        with suppress(UselessVectors):  # of an encoder that overflows, which `encode` refuses
-            made = silent.encode(texts).astype(float).round(6).tolist() if vectors else []
+        silent.warn_never()
+        vectors: list[list[float]] = []
+        if with_vectors:
+            # An encoder that overflows has no vectors, which `encode` refuses.
+            with suppress(UselessVectors):
+                vectors = silent.encode(texts).astype(float).round(6).tolist()
         dtype = str(self.backbone.model.dtype).removeprefix("torch.")
-        return Anchors(texts=texts, ids=silent.tokenize(texts), vectors=made, dtype=dtype)
+        return Anchors(texts=texts, ids=silent.tokenize(texts), vectors=vectors, dtype=dtype)
 
     @property
     def calibration(self) -> Calibration | None:
-        """What the encoder's cosines mean, from `isotune.calibrate`. None if it was made for another fingerprint.
+        """What the encoder's cosines mean, from `isotune.calibrate`.
 
-        If there is one, every weight is read for that, so this is not for a loop.
+        It is None if the calibration was made for another fingerprint. Every weight is read to
+        compare them, so this is not for a loop.
         """
-        kept = self._calibration
-        return kept if kept and kept.fingerprint == self.fingerprint() else None
+        calibration = self._calibration
+        if calibration is None or calibration.fingerprint != self.fingerprint():
+            return None
+        return calibration
 
     @calibration.setter
     def calibration(self, calibration: Calibration | None) -> None:
@@ -228,7 +208,8 @@ class Encoder(SentenceModel):
         Raises:
             InputError: an element of the stream is not a string.
         """
-        return encode_stream(self, sentences, normalize, advance)
+        for part in encode_stream(self, sentences, normalize, advance):
+            yield part.sentences, part.vectors
 
     def encode(
         self,
@@ -238,15 +219,15 @@ class Encoder(SentenceModel):
         show_progress: bool = False,
         **others: object,
     ) -> NDArray[np.float32]:
-        """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
+        """Encodes sentences, in their order.
 
-        `normalize` and errors are as in `encode_parts`; `show_progress` shows a bar on standard error, if that is a
-        terminal. For another argument of sentence-transformers, an InputError says what to use instead.
+        Returns float32 [d] for one sentence, [N, d] for several. `normalize` and errors are as in
+        `encode_parts`; `show_progress` shows a bar on standard error, if that is a terminal. For
+        another argument of sentence-transformers, an InputError says what to use instead.
         """
         for name in others:
-            raise InputError(
-                f"encode takes no {name}: {INSTEAD.get(name, 'it takes normalize and show_progress')}"
-            )
+            instead = INSTEAD.get(name, "it takes normalize and show_progress")
+            raise InputError(f"encode takes no {name}: {instead}")
         if isinstance(sentences, str):
             return self.encode([sentences], normalize=normalize)[0]
         sentences = list(several(sentences))
@@ -269,13 +250,21 @@ class Encoder(SentenceModel):
         return self.prompted("document").encode(sentences, **options)
 
     @staticmethod
-    def similarity(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The cosines [N, M] of vectors [N, d] and [M, d]."""
-        one, other = (
-            normalize(torch.from_numpy(np.atleast_2d(vectors)), dim=-1)
-            for vectors in (first, second)
-        )
-        return (one @ other.T).numpy()
+    def similarity(first: ArrayLike, second: ArrayLike) -> NDArray[np.float32]:
+        """The cosines [N, M] of vectors [N, d] and [M, d].
+
+        Raises:
+            InputError: there are sentences in place of vectors, or the vectors have other sizes.
+        """
+        one = _unit_vectors(first)
+        other = _unit_vectors(second)
+        if one.shape[1] != other.shape[1]:
+            raise InputError(
+                f"similarity of vectors with {one.shape[1]} and with {other.shape[1]} features: "
+                "give vectors of one encoder"
+            )
+        dtype = torch.promote_types(one.dtype, other.dtype)
+        return (one.to(dtype) @ other.to(dtype).T).numpy()
 
     def save(self, path: str | Path) -> None:
         """Writes a sentence-transformers folder, whole or not at all.
@@ -288,19 +277,194 @@ class Encoder(SentenceModel):
         with written(Path(path), new=True) as folder:
             folder.mkdir()
             write_modules(self, folder)
-            if calibration := self.calibration:
+            calibration = self.calibration
+            if calibration:
                 calibration.save(folder)
-            (folder / ANCHORS).write_text(
-                self._give(TEXTS, vectors=True).model_dump_json() + "\n", "utf-8"
-            )
+            anchors = self._give(TEXTS, with_vectors=True)
+            (folder / ANCHORS).write_text(anchors.model_dump_json() + "\n", "utf-8")
             names = sorted(
                 file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
             )
             (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of an encoder, as `Encoder.load` reads them from a folder and changes them."""
+
+    saved: Modules
+    backbone: Backbone
+    pooling: Pooling
+    heads: Sequence[Head]
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int
+    prompt: str
+    settings: Mapping[str, Any]
+    token_weights: torch.Tensor | None
+
+    @classmethod
+    def read(
+        cls,
+        model: str | Path,
+        folder: Path,
+        options: EncoderOptions,
+        dtype: torch.dtype | None,
+    ) -> Self:
+        """Reads a folder, with the changes that the options ask for."""
+        check_files(folder)
+        verified = verify_checksums(folder)
+        mode = options.pooling
+        layers = options.layers
+        pooler: list[Head] = []
+        # A new layer draws random weights before it gets those of the folder.
+        with drawing():
+            saved = read_modules(folder)
+            backbone = Backbone(load_model(saved.transformer, dtype, verified))
+            if mode == "pooler":
+                pooler = [take_pooler(backbone.model)]
+                mode = "cls"
+                layers = layers or (-1,)
+        tokenizer = load_tokenizer(saved.transformer)
+        vocabulary = _vocabulary(model, tokenizer, backbone)
+        # The suffix is taken out of the tokenizer, also if the prompt is replaced.
+        prompt = _saved_prompt(saved, tokenizer)
+        settings = saved.settings
+        if options.prompt is not None:
+            prompt = options.prompt
+            settings = {**saved.settings, **NO_PROMPTS}
+        token_weights = None
+        if options.pooling is None and saved.token_weights is not None:
+            token_weights = _fitted(saved.token_weights, len(tokenizer), vocabulary, model)
+        return cls(
+            saved=saved,
+            backbone=backbone,
+            pooling=change_pooling(saved.pooling, mode, layers, backbone.layers),
+            heads=[*pooler, *saved.heads],
+            tokenizer=tokenizer,
+            max_length=_max_length(model, saved, tokenizer, backbone),
+            prompt=prompt,
+            settings=settings,
+            token_weights=token_weights,
+        )
+
+
+def _checked_options(
+    model: object, pooling: str | None, layers: Sequence[int] | None, prompt: str | None
+) -> EncoderOptions:
+    if not isinstance(model, str | Path):
+        raise InputError(
+            f"model {model!r:.60}: a folder or a name is needed, not a {type(model).__name__}"
+        )
+    try:
+        return EncoderOptions(pooling=pooling, layers=layers, prompt=prompt)
+    except ValidationError as error:
+        raise invalid(f"model {model}", error) from error
+
+
+def _checked_device(device: str | torch.device | None) -> str | torch.device:
+    """The device, or the default one; refuses one that this machine doesn't have."""
+    if device is None:
+        return default_device()
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"device {device!r}: {reason}") from error
+    return device
+
+
+def _dtype(
+    model: str | Path, precision: Precision | None, device: str | torch.device
+) -> torch.dtype | None:
+    """The type that the pretrained model computes in; None for the type of the saved weights."""
+    if precision not in (None, *get_args(Precision)):
+        raise unknown("precision", str(precision), get_args(Precision))
+    kind = torch.device(device).type
+    is_chosen = precision == "auto"
+    precision = resolved(precision, kind)
+    if precision is None:
+        return None
+    if is_chosen:
+        logger.warning("%s is computed in bfloat16; precision float32 is exact, and slower", model)
+    if precision == "bfloat16":
+        warning = warn_of_bfloat16(kind)
+        if warning:
+            logger.warning(warning)
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
+
+
+def _vocabulary(model: str | Path, tokenizer: PreTrainedTokenizerBase, backbone: Backbone) -> int:
+    """The number of the model's embeddings; refuses a tokenizer with more tokens."""
+    count: int = backbone.model.config.vocab_size
+    if len(tokenizer) > count:
+        raise InputError(
+            f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {count}"
+        )
+    return count
+
+
+def _saved_prompt(saved: Modules, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The folder's prompt, with the suffix that is taken out of the tokenizer."""
+    suffix = take_suffix(tokenizer)
+    before = saved.prompt
+    if tokenizer.mask_token:
+        # The name in braces stays as it is when a text is lowercased.
+        before = before.replace(tokenizer.mask_token, MASK)
+    if not suffix:
+        return before
+    return f"{before}{SENTENCE}{suffix}"
+
+
+def _max_length(
+    model: str | Path, saved: Modules, tokenizer: PreTrainedTokenizerBase, backbone: Backbone
+) -> int:
+    """The lowest of the limits of the folder, the tokenizer and the model, in tokens."""
+    lowest = UNLIMITED
+    for limit in (saved.max_length, tokenizer.model_max_length, backbone.max_tokens):
+        if limit is None:
+            continue
+        if not isinstance(limit, int | float) or limit < 1 or limit % 1:
+            raise InputError(
+                f"model {model}: its maximum length is {limit!r}; it has to be a number of tokens"
+            )
+        lowest = min(lowest, int(limit))
+    if lowest == UNLIMITED:
+        return DEFAULT_MAX_LENGTH
+    return lowest
+
+
+def _fitted(weights: torch.Tensor, tokens: int, vocabulary: int, model: str | Path) -> torch.Tensor:
+    """The weights of tokens [n] with as many entries as there are embeddings: [vocabulary]."""
+    count = len(weights)
+    if count < tokens:
+        raise InputError(
+            f"model {model}: its WordWeights have {count} tokens, its tokenizer {tokens}"
+        )
+    fitted = torch.ones(vocabulary)
+    fitted[:count] = weights[:vocabulary]
+    return fitted
+
+
+def _unit_vectors(vectors: ArrayLike) -> torch.Tensor:
+    """Vectors [d] or [N, d] as [N, d], each scaled to length 1."""
+    with telling((TypeError, ValueError), "similarity compares arrays of vectors"):
+        array = np.atleast_2d(np.asarray(vectors))
+    if array.dtype.kind in "iu":
+        array = array.astype(np.float32)
+    if array.dtype.kind != "f" or array.ndim != 2:
+        raise InputError(
+            "similarity compares arrays of vectors, [N, d] and [M, d]; for sentences, write "
+            "encoder.similarity(encoder.encode(first), encoder.encode(second))"
+        )
+    return normalize(torch.from_numpy(array), dim=-1)
+
+
 def _read(kind: type[B], path: Path) -> B | None:
-    """What a file of an encoder's folder says; None if there is none, or if it is of another program."""
+    """What a file of an encoder's folder says.
+
+    It is None if there is no such file, or if the file is of another program.
+    """
     try:
         return kind.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):

@@ -1,7 +1,7 @@
 """The fingerprint of an encoder: a hash of everything that decides its vectors.
 
-A copy of a folder, the same encoder saved again, and any precision have the same fingerprint. Other weights,
-another tokenizer, pooling, prompt or head give another fingerprint.
+A copy of a folder, the same encoder saved again, and any precision have the same fingerprint. Other
+weights, another tokenizer, pooling, prompt or head give another fingerprint.
 """
 
 import hashlib
@@ -14,11 +14,15 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.encoder.model import SentenceModel
 
-DIGITS = 20  # hexadecimal
+# The number of hexadecimal digits.
+DIGITS = 20
 
 
 def fingerprint(encoder: SentenceModel) -> str:
-    """The fingerprint of an encoder: 20 hexadecimal digits. Every weight is read, so it is not for a loop."""
+    """The fingerprint of an encoder: 20 hexadecimal digits.
+
+    Every weight is read, so this is not for a loop.
+    """
     backbone = encoder.backbone
     return short_hash(
         {
@@ -44,9 +48,10 @@ def short_hash(content: Any) -> str:
 
 
 def digest(tensor: Tensor) -> str:
-    """Hashes a tensor's shape and its values, rounded to bfloat16 if they are floating; returns 64 hexadecimal digits.
+    """Hashes a tensor's shape and its values, rounded to bfloat16 if they are floating.
 
-    Weights that are loaded in bfloat16 are rounded in the same way, so their digest is that of the float32 weights.
+    Returns 64 hexadecimal digits. Weights that are loaded in bfloat16 are rounded in the same way,
+    so their digest is that of the float32 weights.
     """
     tensor = tensor.detach().cpu().contiguous()
     if tensor.is_floating_point():
@@ -57,13 +62,18 @@ def digest(tensor: Tensor) -> str:
 
 
 def _weights(encoder: SentenceModel) -> dict[str, str]:
-    """{name: digest} of the weights of the backbone and the heads. A language head changes no sentence vector."""
-    weights = encoder.token_weights if encoder.pooling.mode == "mean" else None  # as they are saved
-    digests = {} if weights is None else {"token_weights": digest(weights)}
-    for part, module in (("backbone", encoder.backbone), ("heads", encoder.heads)):
-        digests |= {
-            f"{part}.{name}": digest(tensor) for name, tensor in module.state_dict().items()
-        }
+    """{name: digest} of the weights of the backbone and the heads.
+
+    A language head changes no sentence vector.
+    """
+    digests = {}
+    # Weights of tokens are saved for pooling mean alone.
+    if encoder.pooling.mode == "mean" and encoder.token_weights is not None:
+        digests["token_weights"] = digest(encoder.token_weights)
+    for name, tensor in encoder.backbone.state_dict().items():
+        digests[f"backbone.{name}"] = digest(tensor)
+    for name, tensor in encoder.heads.state_dict().items():
+        digests[f"heads.{name}"] = digest(tensor)
     return digests
 
 
@@ -71,4 +81,7 @@ def _tokenizer(tokenizer: PreTrainedTokenizerBase) -> Any:
     if not tokenizer.is_fast:
         return [type(tokenizer).__name__, tokenizer.get_vocab()]
     state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
-    return {key: value for key, value in state.items() if key not in ("truncation", "padding")}
+    # Both are of the last call.
+    state.pop("truncation", None)
+    state.pop("padding", None)
+    return state

@@ -1,9 +1,11 @@
-"""The masked-language-model head of a pretrained model: from the states of tokens to scores of all words.
+"""The masked-language-model head of a pretrained model.
 
-It is transformers' head for the model's type, built around the encoder's model. Where the type ties the head's decoder
-to the word embeddings, they stay tied. The encoder's model and the head are saved as one ordinary masked language
-model. Only weights that the encoder's model doesn't have are registered here, so that a tied weight is trained and
-saved once.
+It maps the states of tokens to scores of all words.
+
+It is transformers' head for the model's type, built around the encoder's model. Where the type ties
+the head's decoder to the word embeddings, they stay tied. The encoder's model and the head are
+saved as one ordinary masked language model. Only weights that the encoder's model doesn't have are
+registered here, so that a tied weight is trained and saved once.
 """
 
 from pathlib import Path
@@ -19,10 +21,12 @@ LAYERS = {
     "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
     "electra": ("generator_predictions", "generator_lm_head"),
     "modernbert": ("head", "decoder"),
-    **dict.fromkeys(
-        ("camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"),
-        ("lm_head",),
-    ),
+    "camembert": ("lm_head",),
+    "data2vec-text": ("lm_head",),
+    "mpnet": ("lm_head",),
+    "roberta": ("lm_head",),
+    "xlm-roberta": ("lm_head",),
+    "xlm-roberta-xl": ("lm_head",),
 }
 
 
@@ -30,19 +34,20 @@ class LanguageHead(nn.Module):
     """States of tokens [M, d] -> scores of words [M, V]."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """Makes the head for a base model, with weights from the folder that the model was loaded from."""
+        """Makes the head for a base model, with weights from the folder of that model."""
         super().__init__()
         whole, info = load_weights(AutoModelForMaskedLM, Path(str(model.name_or_path)), model.dtype)
         prefix = f"{whole.base_model_prefix}."
-        lost = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
+        lost = set(info["missing_keys"])
+        lost.update(key for key, *_ in info["mismatched_keys"])
         # The names of the weights that the model's folder didn't have; they start at random.
         self.fresh = sorted(key for key in lost if not key.startswith(prefix))
         setattr(whole, whole.base_model_prefix, model)
         whole.config = model.config
         whole.tie_weights()
-        self._whole: tuple[PreTrainedModel] = (
-            whole,
-        )  # where torch doesn't look: the encoder's model is in there
+        # torch doesn't look into a tuple. The encoder's model is a part of the whole, and is
+        # registered by the encoder.
+        self._whole: tuple[PreTrainedModel] = (whole,)
         shared = {id(parameter) for parameter in model.parameters()}
         self.weights = nn.ParameterList(p for p in whole.parameters() if id(p) not in shared)
 

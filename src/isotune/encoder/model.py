@@ -1,7 +1,6 @@
 """The parts of a sentence encoder, and the way of sentences through them."""
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -24,20 +23,22 @@ from isotune.views.masking import mask_token_id
 
 logger = logging.getLogger(__name__)
 
-# Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
-# about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
+# Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger
+# batches faster up to about this size; twice as large ones are faster or slower, by model and
+# measurement. A GPU needs more work at once.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
-# The names of prompts for queries and documents in sentence-transformers' folders, in order of preference.
+# The names of prompts for queries and documents in sentence-transformers' folders. The first that a
+# folder has is taken.
 ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-MUCH_UNKNOWN = (
-    0.2  # share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns
-)
+# The share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns.
+MUCH_UNKNOWN = 0.2
 
 
 class SentenceModel(nn.Module):
-    """Turns packed sentences into vectors: all sentences of a batch one after another, without padding.
+    """Turns packed sentences into vectors.
 
-    See `Packed` and `Backbone`. The path is
+    All sentences of a batch stand one after another, without padding: see `Packed` and `Backbone`.
+    The path is
 
         sentences -> tokenize -> pack -> backbone -> pooling -> heads -> vectors [N, d]
 
@@ -50,10 +51,12 @@ class SentenceModel(nn.Module):
         lowercase: whether text is lowercased before the tokenizer.
         prompt: text put before every sentence, or around it, see `EncoderOptions`.
         prompts: prepares the tokenizer for this prompt and others.
-        settings: other settings of the folder for sentence-transformers, such as further prompts; kept on saving.
-        token_weights: [vocabulary] how much each token weighs in pooling mean; None for equal weights.
-        seen: how many texts were cut to `max_length` in encoding, under "cut".
-        language_head: the masked-LM head, once a method trains one; it is saved in the same file as the model.
+        settings: other settings of the folder for sentence-transformers, such as further prompts;
+            kept on saving.
+        token_weights: [vocabulary] how much each token weighs in pooling mean; None for equal
+            weights.
+        language_head: the masked-LM head, once a method trains one; it is saved in the same file as
+            the model.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class SentenceModel(nn.Module):
         prompt: str = "",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Joins the parts; refuses layers of the pooling or dimensions of the heads that don't fit."""
+        """Joins the parts; refuses layers of the pooling, or sizes of the heads, that don't fit."""
         super().__init__()
         pooling.resolve(backbone.layers)
         self.backbone = backbone
@@ -87,7 +90,8 @@ class SentenceModel(nn.Module):
         self.token_weights: Tensor | None
         self.register_buffer("token_weights", None)
         self.language_head: LanguageHead | None = None
-        self.seen = Counter[str]()  # a copy with another prompt has the same counts
+        # The warnings that were given. A copy with another prompt has the same set.
+        self._warned: set[str] = set()
 
     def reading(self, pooling: Pooling, heads: Heads) -> Self:
         """An encoder of the same weights that pools otherwise, or has other heads."""
@@ -98,15 +102,21 @@ class SentenceModel(nn.Module):
 
     @property
     def roles(self) -> dict[str, str]:
-        """The prompt of a query and of a document, by `ROLES`; empty if the folder has none for either."""
+        """The prompt of a query and of a document, by `ROLES`.
+
+        It is empty if the folder has none for either.
+        """
         prompts = self.settings.get("prompts") or {}
-        texts = {
-            role: next(filter(None, map(prompts.get, names)), "") for role, names in ROLES.items()
-        }
-        return texts if any(texts.values()) else {}
+        texts = {role: _first_prompt(prompts, names) for role, names in ROLES.items()}
+        if not any(texts.values()):
+            return {}
+        return texts
 
     def prompted(self, role: str) -> Self:
-        """An encoder of the same weights with the prompt of a role, or with its usual one if no role has a prompt."""
+        """An encoder of the same weights with the prompt of a role.
+
+        If no role has a prompt, the encoder has its usual one.
+        """
         other = copy(self)
         other.prompt = self.roles.get(role, self.prompt)
         return other
@@ -119,7 +129,9 @@ class SentenceModel(nn.Module):
     @property
     def language_model(self) -> PreTrainedModel:
         """The pretrained model, with its language head if there is one."""
-        return self.language_head.language_model if self.language_head else self.backbone.model
+        if self.language_head:
+            return self.language_head.language_model
+        return self.backbone.model
 
     @property
     def device(self) -> torch.device:
@@ -138,9 +150,10 @@ class SentenceModel(nn.Module):
         augmentation: Augmentation | None = None,
         pooling: Pooling | None = None,
     ) -> Tensor:
-        """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
+        """Encodes packed sentences: returns [N, d], in the caller's order.
 
-        `pooling` replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
+        The arguments are as in `Backbone.forward`. `pooling` replaces the encoder's pooling; a
+        method may train on another pooling than the encoder keeps.
         """
         return self.heads(self.pool(tokens, augmentation, pooling))
 
@@ -151,63 +164,87 @@ class SentenceModel(nn.Module):
         pooling: Pooling | TokenStates | None = None,
         backbone: Backbone | None = None,
     ) -> Tensor:
-        """Computes the pooled hidden states [N, d], without the heads; arguments and order as `forward` has them.
+        """Computes the pooled hidden states [N, d], without the heads.
 
-        `backbone` replaces the encoder's. A pooling of `each` layer gives [N, layers, d], and `TokenStates` [M, d] in
-        the order of its places.
+        The arguments and the order are as `forward` has them. `backbone` replaces the encoder's. A
+        pooling of `each` layer gives [N, layers, d], and `TokenStates` [M, d] in the order of its
+        places.
         """
         backbone = backbone or self.backbone
         pooling = (pooling or self.pooling).numbered(backbone.layers)
         states = backbone(tokens, augmentation, pooling.layers)
         pooled = pooling(states, tokens, self.token_weights)
-        return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
+        if isinstance(pooling, TokenStates):
+            return pooled
+        return tokens.restore(pooled)
 
     def tokenize(
         self, sentences: Sequence[str], max_length: int | None = None, prompt: str | None = None
     ) -> list[list[int]]:
         """Converts each sentence to token ids, with prompt and special tokens.
 
-        `max_length` and `prompt` replace the encoder's; longer sentences are cut to `max_length` tokens.
+        `max_length` and `prompt` replace the encoder's; longer sentences are cut to `max_length`
+        tokens.
         """
-        before, of_prompt, encode = self.prompts.prepared(
-            self.prompt if prompt is None else prompt, max_length or self.max_length
-        )
-        ids: list[list[int]] = [
-            encoded.ids for encoded in encode([before + sentence for sentence in sentences])
-        ]
+        if prompt is None:
+            prompt = self.prompt
+        prepared = self.prompts.prepared(prompt, max_length or self.max_length)
+        encodings = prepared.encode([prepared.before + sentence for sentence in sentences])
+        ids: list[list[int]] = [encoding.ids for encoding in encodings]
         for sentence, tokens in zip(sentences, ids, strict=True):
             if not tokens:
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
         unknown = sum(tokens.count(self.tokenizer.unk_token_id) for tokens in ids)
-        count = sum(map(len, ids)) - of_prompt * len(ids)
-        if count and unknown > MUCH_UNKNOWN * count and not self.seen["unknown"]:
-            self.seen["unknown"] = unknown
-            share, token = unknown / count, self.tokenizer.unk_token
-            text = "of the text's tokens are not in the model's vocabulary, and become"
+        count = sum(map(len, ids)) - prepared.tokens * len(ids)
+        if count and unknown > MUCH_UNKNOWN * count and self._warns_first("unknown"):
             logger.warning(
-                "%.0f %% %s %s; choose a model for this language", 100 * share, text, token
+                "%.0f %% of the text's tokens are not in the model's vocabulary, and become %s; "
+                "choose a model for this language",
+                100 * unknown / count,
+                self.tokenizer.unk_token,
             )
         return ids
 
     def note_cut(self, cut: int, texts: int) -> None:
-        """Counts the texts of an encoding that have the maximum length, and so may have been cut; says it once."""
-        if cut and not self.seen["cut"]:
-            line = "%s of %s texts reach the encoder's limit of %s tokens; what goes beyond it is cut off"
-            logger.warning(line, f"{cut:,}", f"{texts:,}", f"{self.max_length:,}")
-        self.seen["cut"] += cut
+        """Says once that `cut` of `texts` reach the maximum length, and so may have been cut."""
+        if cut and self._warns_first("cut"):
+            logger.warning(
+                "%s of %s texts reach the encoder's limit of %s tokens; what goes beyond it is cut "
+                "off",
+                f"{cut:,}",
+                f"{texts:,}",
+                f"{self.max_length:,}",
+            )
+
+    def warn_never(self) -> None:
+        """Keeps this encoder from saying what its copies say once, of texts that no user gave."""
+        self._warned = {"cut", "unknown"}
+
+    def _warns_first(self, warning: str) -> bool:
+        """Whether a warning was not given before; from now on it was."""
+        if warning in self._warned:
+            return False
+        self._warned.add(warning)
+        return True
 
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
     ) -> tuple[list[list[int]], list[int]]:
-        """The ids of each pair of texts, the longer cut first; and how many are of the first text (token type 0)."""
-        _, _, encode = self.prompts.prepared("", max_length or self.max_length)
-        encoded = encode(list(zip(first, second, strict=True)))
-        return [pair.ids for pair in encoded], [
-            len(pair.ids) - sum(pair.type_ids) for pair in encoded
-        ]
+        """The ids of each pair of texts, the longer cut first.
+
+        The second list says how many ids are of the first text (token type 0).
+        """
+        prepared = self.prompts.prepared("", max_length or self.max_length)
+        pairs = prepared.encode(list(zip(first, second, strict=True)))
+        ids = [pair.ids for pair in pairs]
+        firsts = [len(pair.ids) - sum(pair.type_ids) for pair in pairs]
+        return ids, firsts
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
-        """Cuts sentences of these lengths into batches of about equally many tokens, shorter first, for all threads."""
+        """Cuts sentences of these lengths into batches of about equally many tokens.
+
+        Shorter sentences come first, and all threads get equally many batches.
+        """
         order = np.argsort(lengths, kind="stable")
         tokens = np.cumsum(np.asarray(lengths)[order])
         count = -(-tokens[-1] // self.batch_tokens)
@@ -215,3 +252,12 @@ class SentenceModel(nn.Module):
             count = -(-count // threads) * threads
         batch_numbers = (tokens - 1) * count // tokens[-1]
         return np.split(order, np.flatnonzero(np.diff(batch_numbers)) + 1)
+
+
+def _first_prompt(prompts: Mapping[str, str | None], names: Sequence[str]) -> str:
+    """The first of these prompts that has a text; "" if none has."""
+    for name in names:
+        prompt = prompts.get(name)
+        if prompt:
+            return prompt
+    return ""

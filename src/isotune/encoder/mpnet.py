@@ -1,8 +1,8 @@
 """MPNet on packed sentences.
 
-transformers' MPNet adds a bias for each distance between two tokens to its attention, which is its own: there is no
-attention function to replace. The classes here give the same bias to packed attention. Without a packed batch they
-compute as transformers' classes do.
+transformers' MPNet adds a bias for each distance between two tokens to its attention, which is its
+own: there is no attention function to replace. The classes here give the same bias to packed
+attention. Without a packed batch they compute as transformers' classes do.
 """
 
 from contextvars import ContextVar
@@ -14,16 +14,23 @@ from transformers.models.mpnet import modeling_mpnet as original
 from isotune.kernels.attention import packed_attention
 
 PASSED: ContextVar[dict[str, Any]] = ContextVar("passed")
-"""What `packed_attention` takes from the forward pass that a thread is in, because MPNet's layers pass nothing on."""
+"""What `packed_attention` takes from the forward pass that a thread is in, because MPNet's layers
+pass nothing on."""
 
 
 class _Encoder(original.MPNetEncoder):
     def compute_position_bias(self, x: Tensor, *others: Any) -> Tensor:
-        """[N, heads, L, L]; of packed sentences [heads, longest, longest], from which shorter ones take a corner."""
+        """[N, heads, L, L]; of packed sentences [heads, longest, longest].
+
+        Shorter sentences take a corner of it.
+        """
         passed = PASSED.get({})
-        x = x[:, : passed["packed"].longest] if passed else x
+        if passed:
+            x = x[:, : passed["packed"].longest]
         bias: Tensor = super().compute_position_bias(x, *others)  # type: ignore[no-untyped-call]
-        return bias[0] if passed else bias
+        if passed:
+            return bias[0]
+        return bias
 
 
 class _SelfAttention(original.MPNetSelfAttention):
@@ -34,13 +41,18 @@ class _SelfAttention(original.MPNetSelfAttention):
         passed = PASSED.get({})
         if not passed:
             return super().forward(states, mask, bias, **others)  # type: ignore[no-untyped-call]
-        heads = -1, self.attention_head_size
-        q, k, v = (
-            layer(states).unflatten(-1, heads).transpose(1, 2) for layer in (self.q, self.k, self.v)
-        )
-        rate = self.dropout.p if self.training else 0.0
+        q = self._by_heads(self.q(states))
+        k = self._by_heads(self.k(states))
+        v = self._by_heads(self.v(states))
+        rate = 0.0
+        if self.training:
+            rate = self.dropout.p
         output, weights = packed_attention(self, q, k, v, None, bias=bias, dropout=rate, **passed)
         return self.o(output.flatten(-2)), weights
+
+    def _by_heads(self, x: Tensor) -> Tensor:
+        """[1, T, d] -> [1, heads, T, d / heads]."""
+        return x.unflatten(-1, (-1, self.attention_head_size)).transpose(1, 2)
 
 
 def take_packed(model: original.MPNetModel) -> None:

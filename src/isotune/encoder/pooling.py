@@ -1,9 +1,10 @@
 """Pooling: from the hidden states of tokens to one vector a sentence.
 
-The chosen layers are averaged, token by token; then the tokens of each sentence are pooled. Layers are explicit
-numbers: 0 is the output of the embedding layer, k the output of block k, and negative numbers count from the last. So
-(-2, -1) are the last two blocks, (1, -1) the first and the last block, (0, -1) the embeddings and the last block. Each
-of the three is called "first-last" or "last-2" in some paper; a number can't be misread.
+The chosen layers are averaged, token by token; then the tokens of each sentence are pooled. Layers
+are explicit numbers: 0 is the output of the embedding layer, k the output of block k, and negative
+numbers count from the last. So (-2, -1) are the last two blocks, (1, -1) the first and the last
+block, (0, -1) the embeddings and the last block. Each of the three is called "first-last" or
+"last-2" in some paper; a number can't be misread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,34 +19,46 @@ from isotune.encoder.options import POOLINGS
 from isotune.encoder.wk_pooling import wk_pooling
 from isotune.errors import InputError
 
-WK = ("wk", "wk-released")  # the poolings that weigh layers by themselves
-LEAST_WEIGHT = (
-    1e-9  # the smallest sum of weights that a mean divides by, as in sentence-transformers
-)
+# The poolings that weigh layers by themselves.
+WK = ("wk", "wk-released")
+# The smallest sum of weights that a mean divides by, as in sentence-transformers.
+LEAST_WEIGHT = 1e-9
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding."""
+    """Averages layers, then pools tokens.
 
-    mode: str = "mean"  # a name in `POOLINGS`
-    layers: tuple[int, ...] = (-1,)  # the hidden states to average, which those of `WK` weigh
-    weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
-    mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
-    mask_first: bool = (
-        False  # whether the prompt's mask token is before the sentence, which may have others
-    )
-    each: bool = False  # whether layers are pooled by themselves: several vectors a sentence, as self-guided views are
+    It is sentence-transformers' Pooling (and WeightedLayerPooling) without padding.
+    """
+
+    mode: str = "mean"
+    """A name in `POOLINGS`."""
+    layers: tuple[int, ...] = (-1,)
+    """The hidden states to average. The poolings of `WK` weigh them."""
+    weights: tuple[float, ...] | None = None
+    """A weight for each layer; None for equal weights."""
+    mask_id: int = -1
+    """The mask token's id, for mode "mask"; -1 is no token's."""
+    mask_first: bool = False
+    """Whether the prompt's mask token is before the sentence, which may have others."""
+    each: bool = False
+    """Whether layers are pooled by themselves, to several vectors a sentence: self-guided views."""
 
     def resolve(self, blocks: int) -> dict[int, float]:
         """Maps each layer, as a number from 0 to `blocks`, to its share of the average."""
         for layer in self.layers:
             if not -blocks - 1 <= layer <= blocks:
                 raise InputError(
-                    f"pooling layer {layer}: the model has {blocks} blocks, so layers are 0 (the embeddings) to "
-                    f"{blocks}, or -1 (the last) to {-blocks - 1}"
+                    f"pooling layer {layer}: the model has {blocks} blocks, so layers are 0 (the "
+                    f"embeddings) to {blocks}, or -1 (the last) to {-blocks - 1}"
                 )
         numbers = [layer % (blocks + 1) for layer in self.layers]
+        shares = self._shares(numbers)
+        return dict(zip(numbers, shares, strict=True))
+
+    def _shares(self, numbers: Sequence[int]) -> list[float]:
+        """The shares of the layers of these numbers in the average."""
         if len(set(numbers)) < len(numbers) or not numbers:
             raise InputError(
                 f"pooling layers {list(self.layers)}: name at least one layer, and each one once"
@@ -57,14 +70,17 @@ class Pooling:
             )
         if self.mode in WK and (len(numbers) < 3 or self.weights):
             raise InputError(
-                f"pooling {self.mode} weighs three or more layers by itself; got layers {list(self.layers)}"
+                f"pooling {self.mode} weighs three or more layers by itself; got layers "
+                f"{list(self.layers)}"
             )
-        return {
-            number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)
-        }
+        total = sum(weights)
+        return [weight / total for weight in weights]
 
     def on_last_layer(self) -> Self:
-        """The same pooling of the last layer alone; ConSERT trains on it in every setting (section 4.1)."""
+        """The same pooling of the last layer alone.
+
+        ConSERT trains on it in every setting (section 4.1).
+        """
         return replace(self, layers=(-1,), weights=None)
 
     def numbered(self, blocks: int) -> Self:
@@ -74,17 +90,19 @@ class Pooling:
     def __call__(
         self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None
     ) -> Tensor:
-        """Pools packed hidden states to [N, d] float32 (float64 for float64 states), in packed order.
+        """Pools packed hidden states to [N, d], in packed order.
 
-        The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers. In mode "mean", a
-        token weighs what `token_weights` [vocabulary] says for its id; None for equal weights. With `each`, the result
-        is [N, layers, d].
+        The vectors are float32, and float64 for float64 states.
+        The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers.
+        In mode "mean", a token weighs what `token_weights` [vocabulary] says for its id; None for
+        equal weights. With `each`, the result is [N, layers, d].
         """
         if self.each:
-            poolings = [replace(self, layers=(layer,), each=False) for layer in self.layers]
-            return torch.stack(
-                [pooling(states, tokens, token_weights) for pooling in poolings], dim=1
-            )
+            vectors = []
+            for layer in self.layers:
+                pooling = replace(self, layers=(layer,), each=False)
+                vectors.append(pooling(states, tokens, token_weights))
+            return torch.stack(vectors, dim=1)
         shares = self.resolve(max(self.layers))
         return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self))
 
@@ -93,18 +111,21 @@ class Pooling:
 class HiddenStates:
     """The hidden states of N packed sentences with T tokens, of which a pooling makes N vectors."""
 
-    layers: Mapping[int, Tensor]  # [T, d] of each chosen layer, by its number; 0 is the embeddings
-    shares: Mapping[int, float]  # of each chosen layer in the average; their sum is 1
-    tokens: Packed  # the sentences
-    token_weights: (
-        Tensor | None
-    )  # [vocabulary] how much each token weighs in a mean; None for equal weights
+    layers: Mapping[int, Tensor]
+    """The states [T, d] of each chosen layer, by its number; 0 is the embeddings."""
+    shares: Mapping[int, float]
+    """The share of each chosen layer in the average; their sum is 1."""
+    tokens: Packed
+    """The sentences."""
+    token_weights: Tensor | None
+    """[vocabulary] how much each token weighs in a mean; None for equal weights."""
     pooling: Pooling
 
     @computed_once
     def average(self) -> Tensor:
         """[T, d] float32 (float64 for float64 states): the average of the chosen layers."""
-        return torch.stack([share * self[layer] for layer, share in self.shares.items()]).sum(0)
+        weighted = [share * self[layer] for layer, share in self.shares.items()]
+        return torch.stack(weighted).sum(0)
 
     def __getitem__(self, layer: int) -> Tensor:
         states = self.layers[layer]
@@ -112,7 +133,8 @@ class HiddenStates:
 
     def sentence_means(self, weights: Tensor) -> Tensor:
         """[N, d]: the mean of each sentence's tokens, which weigh `weights` [T]."""
-        x, tokens = self.average, self.tokens
+        x = self.average
+        tokens = self.tokens
         zeros = x.new_zeros(len(tokens), x.shape[1])
         total = zeros.index_add(0, tokens.segments, x * weights[:, None])  # [N, d]
         sums = weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)  # [N]
@@ -145,21 +167,27 @@ def mean_by_position(hidden: HiddenStates) -> Tensor:
 
 def mask_tokens(hidden: HiddenStates) -> Tensor:
     """Pooling mask: the prompt's mask token, which is the first or the last of each sentence."""
-    tokens, pooling = hidden.tokens, hidden.pooling
-    after = len(tokens.ids)  # no place of a token
-    places = torch.arange(after, device=tokens.ids.device).where(
-        tokens.ids == pooling.mask_id, after
-    )  # [T]
-    if not pooling.mask_first:
-        places = places.where(places < after, -1)
-    which = "amin" if pooling.mask_first else "amax"
-    of_prompt = places[tokens.offsets].scatter_reduce(0, tokens.segments, places, which)  # [N]
-    found = (of_prompt >= 0) & (of_prompt < after)  # [N]
-    if found.is_cpu and not found.all():  # on a GPU, nobody waits to ask: the vector is no number
+    tokens = hidden.tokens
+    count = len(tokens.ids)
+    is_mask = tokens.ids == hidden.pooling.mask_id  # [T]
+    places = torch.arange(count, device=tokens.ids.device)  # [T]
+    # A token that is no mask token gets a place that is never chosen beside a real one.
+    if hidden.pooling.mask_first:
+        places = places.where(is_mask, count)
+        choice = "amin"
+    else:
+        places = places.where(is_mask, -1)
+        choice = "amax"
+    first = places[tokens.offsets]  # [N]
+    mask_places = first.scatter_reduce(0, tokens.segments, places, choice)  # [N]
+    has_mask = (mask_places >= 0) & (mask_places < count)  # [N]
+    # On a GPU, nobody waits to ask: the vector is no number.
+    if has_mask.is_cpu and not has_mask.all():
         raise InputError(
             "pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}"
         )
-    return hidden.average[of_prompt.clamp(0, after - 1)].where(found[:, None], torch.nan)
+    vectors = hidden.average[mask_places.clamp(0, count - 1)]  # [N, d]
+    return vectors.where(has_mask[:, None], torch.nan)
 
 
 def wk(hidden: HiddenStates) -> Tensor:
@@ -173,8 +201,8 @@ def change_pooling(
 ) -> Pooling:
     """Replaces the mode and the layers of a pooling where they are given; `blocks` are the model's.
 
-    Named layers are averaged with equal weights. A change to a pooling of `WK` alone takes its own choice of layers:
-    from the fourth block on, as in the authors' code, and at least three layers.
+    Named layers are averaged with equal weights. A change to a pooling of `WK` alone takes its own
+    choice of layers: from the fourth block on, as in the authors' code, and at least three layers.
     """
     if layers is None and mode in WK and pooling.mode not in WK:
         layers = range(min(4, blocks - 2), blocks + 1)
@@ -187,7 +215,8 @@ def change_pooling(
 class TokenStates:
     """Takes the last hidden state of single tokens, without pooling (masked language modelling)."""
 
-    places: Tensor  # [M] int64, the tokens' places in the packed row; on the CPU
+    places: Tensor
+    """[M] int64, the tokens' places in the packed row; on the CPU."""
     layers: tuple[int, ...] = (-1,)
 
     def numbered(self, blocks: int) -> Self:

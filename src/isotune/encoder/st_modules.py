@@ -1,8 +1,10 @@
-"""isotune's head and poolings as modules of sentence-transformers, which imports them by their names in modules.json.
+"""isotune's head and poolings as modules of sentence-transformers.
 
-So the names `Flow` and `RegisteredPooling` can't change: saved encoders have them. sentence-transformers wants
-permission to import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that library, a
-module is any `nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
+That library imports them by their names in modules.json. So the names `Flow` and
+`RegisteredPooling` can't change: saved encoders have them. sentence-transformers wants permission
+to import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that
+library, a module is any `nn.Module` with `load` and `save` that maps features to features; so
+nothing of it is imported here.
 """
 
 from pathlib import Path
@@ -40,7 +42,10 @@ class Flow(nn.Module):
 
 
 class RegisteredPooling(nn.Module):
-    """A pooling of isotune or of a plugin that sentence-transformers doesn't have; the plugin has to be loaded."""
+    """A pooling that sentence-transformers doesn't have, of isotune or of a plugin.
+
+    The plugin has to be loaded.
+    """
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
@@ -51,13 +56,12 @@ class RegisteredPooling(nn.Module):
         """Adds the sentence vector [N, d], made of the tokens' states, to the features."""
         mask = features["attention_mask"].bool()  # [N, longest]
         tokens = Packed(features["input_ids"][mask], mask.sum(1).cpu(), torch.arange(len(mask)))
-        states = {
-            layer: features["all_layer_embeddings"][layer][mask] for layer in self.pooling.layers
-        }  # [T, d] each
+        all_states = features["all_layer_embeddings"]
+        states = {layer: all_states[layer][mask] for layer in self.pooling.layers}  # [T, d] each
         return {**features, "sentence_embedding": self.pooling(states, tokens)}
 
     def save(self, output_path: str, **_: object) -> None:
-        """Writes the pooling's name, and the numbers of the pooled layers, into an existing folder."""
+        """Writes the pooling's name, and the numbers of its layers, into an existing folder."""
         write_module(Path(output_path), self.config, {})
 
     @classmethod

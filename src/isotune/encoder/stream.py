@@ -1,16 +1,18 @@
 """Encodes any number of sentences, part by part, so that memory does not grow with the stream.
 
-The sentences of a part are sorted by their number of tokens and cut into batches; a batch has about as many tokens as
-suit the device, and sentences of similar length. While a part is encoded, the next part is tokenised. On a CPU, each
-thread encodes whole batches, so that no thread waits for another within a batch. A GPU gets one batch after another,
-without a wait in between, and returns the vectors once a part.
+The sentences of a part are sorted by their number of tokens and cut into batches; a batch has about
+as many tokens as suit the device, and sentences of similar length. While a part is encoded, the
+next part is tokenised. On a CPU, each thread encodes whole batches, so that no thread waits for
+another within a batch. A part that is a single batch, such as one question, is encoded by one
+thread if it is short, and by all of torch's threads together if it is long. A GPU gets one batch
+after another, without a wait in between, and returns the vectors once a part.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,26 +26,45 @@ from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.memory import give_back
 from isotune.kernels.cpu.prepacked import prepacked
-from isotune.kernels.threads import sharing, single_threads
+from isotune.kernels.threads import keeping_threads, sharing, single_threads
 
-# Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
+# Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough
+# to hold two parts.
 PART = 16_384
 
-Advance: TypeAlias = Callable[
-    [int], object
-]  # is called with the number of sentences encoded since the last call
-Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
+# Multiplications of a batch that one thread encodes: 20 to 100 milliseconds of it. Threads that
+# share a batch wait for each other some hundred times. Beside a busy process, each wait may take as
+# long as the whole batch takes one thread (docs/performance.md, "Beside busy processes").
+SHORT = 1_000_000_000
+
+Advance: TypeAlias = Callable[[int], object]
+"""Is called with the number of sentences encoded since the last call."""
+Vectors: TypeAlias = NDArray[np.float32]
+Parts: TypeAlias = Iterator[tuple[list[str], Vectors]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
-_modes: WeakKeyDictionary[SentenceModel, list[bool]] = (
-    WeakKeyDictionary()
-)  # of encoders, for `sharing`
+# Of each encoder, whether it was in training mode before the streams that are open: for `sharing`.
+_modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()
+
+
+class EncodedPart(NamedTuple):
+    """A part of a stream."""
+
+    sentences: list[str]
+    vectors: Vectors
+    """[n, d]"""
+    cut: int
+    """How many sentences have the encoder's maximum length, and so may have been cut."""
 
 
 @contextmanager
 def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
-    """Shows the sentences done and their rate on standard error, if that is a terminal; None for an unknown total."""
-    if not show:  # rich draws from Python's global random generator
+    """Shows the sentences done and their rate on standard error, if that is a terminal.
+
+    `total` is None for an unknown number of sentences.
+    """
+    if not show:
+        # Nothing of rich is called, because it draws from Python's global random generator.
         yield lambda count: None
         return
     from rich.console import Console
@@ -55,7 +76,8 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
         BarColumn(),
         TextColumn("{task.completed:,} sentences, {task.fields[rate]:,.0f} a second"),
     )
-    start, done = time.perf_counter(), 0
+    start = time.perf_counter()
+    done = 0
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total, rate=0.0)
 
@@ -68,15 +90,16 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
 
 
 def several(sentences: Any) -> Iterable[str]:
-    """The sentences themselves, if they can be several strings; raises InputError for what has other elements."""
-    named = getattr(sentences, "columns", None) is not None or isinstance(sentences, Mapping)
-    if named or isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
-        instead = (
-            "name the column or key that holds them: x['text']"
-            if named
-            else "give a list of strings"
-        )
-        raise InputError(f"sentences are a {type(sentences).__name__}; {instead}")
+    """The sentences themselves, if they can be several strings.
+
+    Raises:
+        InputError: they are a text or a table, or are no collection.
+    """
+    problem = f"sentences are a {type(sentences).__name__}"
+    if isinstance(sentences, Mapping) or getattr(sentences, "columns", None) is not None:
+        raise InputError(f"{problem}; name the column or key that holds them: x['text']")
+    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+        raise InputError(f"{problem}; give a list of strings")
     return sentences
 
 
@@ -95,73 +118,120 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
         done += len(part)
 
 
-def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> None:
-    """Raises UselessVectors with the name of the first vector of [n, d] that has NaN or infinity."""
+def refuse_no_numbers(vectors: Vectors, names: Sequence[object]) -> None:
+    """Raises UselessVectors if one of the vectors [n, d] has NaN or infinity, with its name."""
     finite = np.isfinite(vectors).all(axis=1)  # [n]
-    if not finite.all():
-        raise UselessVectors(
-            f"row {str(names[int(finite.argmin())])[:50]!r}: its vector has NaN or infinity, which can't be compared; "
-            "give --precision float32 (in Python, an encoder in float32)"
-        )
+    if finite.all():
+        return
+    name = str(names[int(finite.argmin())])[:50]
+    raise UselessVectors(
+        f"row {name!r}: its vector has NaN or infinity, which can't be compared; give --precision "
+        "float32 (in Python, an encoder in float32)"
+    )
 
 
 def encode_stream(
     encoder: SentenceModel, sentences: Iterable[str], normalize: bool, advance: Advance | None
-) -> Parts:
-    """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
+) -> Iterator[EncodedPart]:
+    """Encodes a stream, with the encoder in evaluation mode.
+
+    The arguments are as `Encoder.encode_parts` has them.
+    """
     modes = _modes.setdefault(encoder, [])
     with sharing(modes, lambda: encoder.training, encoder.eval, encoder.train):
         parts = parts_of(sentences)
         part = next(parts, [])
-        ids = encoder.tokenize(part) if part else []
-        cut = texts = 0
+        ids = _tokenized(encoder, part)
+        all_texts = 0
+        all_cut = 0
         while part:
-            cut, texts = (
-                cut + sum(len(tokens) >= encoder.max_length for tokens in ids),
-                texts + len(part),
-            )
+            cut = sum(len(tokens) >= encoder.max_length for tokens in ids)
+            all_texts += len(part)
+            all_cut += cut
             next_part = next(parts, [])
-            workers = single_threads("encode")
+            batches = _Batches(encoder, ids, normalize)
+            workers = single_threads("encode", batches.threads)
             try:
-                next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
-                vectors = _encode(encoder, ids, normalize, advance, workers)
-                ids = next_ids.result() if next_ids else []
+                next_ids = workers.submit(_tokenized, encoder, next_part)
+                vectors = batches.encode(workers, advance)
+                ids = next_ids.result()
             finally:
-                workers.shutdown(cancel_futures=True)  # after an error, no further batch is begun
+                # After an error, no further batch is begun.
+                workers.shutdown(cancel_futures=True)
             refuse_no_numbers(vectors, part)
-            yield part, vectors
+            yield EncodedPart(part, vectors, cut)
             part = next_part
             if part:
                 give_back()
-        encoder.note_cut(cut, texts)
+        encoder.note_cut(all_cut, all_texts)
 
 
-def _encode(
-    encoder: SentenceModel,
-    ids: Sequence[Sequence[int]],
-    normalize: bool,
-    advance: Advance | None,
-    workers: ThreadPoolExecutor,
-) -> NDArray[np.float32]:
-    batches = encoder.batches([len(tokens) for tokens in ids], torch.get_num_threads())
+def _tokenized(encoder: SentenceModel, part: Sequence[str]) -> list[list[int]]:
+    """The token ids of a part, which may be empty: a slow tokenizer takes no empty list."""
+    if not part:
+        return []
+    return encoder.tokenize(part)
+
+
+class _Batches:
+    """The batches of a part, and the threads that encode them."""
+
+    def __init__(
+        self, encoder: SentenceModel, ids: Sequence[Sequence[int]], normalize: bool
+    ) -> None:
+        self.encoder = encoder
+        self.ids = ids
+        self.normalize = normalize
+        lengths = [len(tokens) for tokens in ids]
+        # A new thread asks for torch's number of threads here for the first time. It waits for
+        # threads that are being started elsewhere, because meanwhile the number is theirs.
+        with keeping_threads() as torch_threads:
+            pass
+        self.batches = encoder.batches(lengths, torch_threads)
+        self.by_workers = self._suit_workers(sum(lengths), torch_threads)
+        # The threads that compute or tokenise beside the calling thread.
+        self.threads = 1
+        if self.by_workers:
+            self.threads = min(torch_threads, len(self.batches))
+
+    def _suit_workers(self, tokens: int, torch_threads: int) -> bool:
+        """Whether threads of their own encode the batches, each with one thread of torch.
+
+        Otherwise, the calling thread encodes one batch after another.
+        """
+        if self.encoder.device.type != "cpu":
+            return False
+        if len(self.batches) > 1:
+            return True
+        return torch_threads > 1 and tokens * self.encoder.backbone.multiplications <= SHORT
+
+    def encode(self, workers: ThreadPoolExecutor, advance: Advance | None) -> Vectors:
+        """The vectors [n, d] of the part, in the order of its sentences."""
+        encoded = []
+        with self._packed_weights():
+            if self.by_workers:
+                results = workers.map(self._encode_batch, self.batches)
+            else:
+                results = map(self._encode_batch, self.batches)
+            for batch, vectors in zip(self.batches, results, strict=True):
+                encoded.append(vectors)
+                if advance:
+                    advance(len(batch))
+        ordered = np.empty((len(self.ids), self.encoder.dimension), np.float32)
+        ordered[np.concatenate(self.batches)] = torch.cat(encoded).cpu().numpy()
+        return ordered
+
+    def _packed_weights(self) -> AbstractContextManager[None]:
+        """Packs the weights for several batches on a CPU; for a single batch, that takes longer."""
+        if self.by_workers and len(self.batches) > 1:
+            return prepacked(self.encoder.backbone)
+        return nullcontext()
 
     @torch.no_grad()
-    def encode(batch: NDArray[np.int64]) -> Tensor:
-        vectors: Tensor = encoder(
-            pack([ids[i] for i in batch]).to(encoder.device)
-        ).float()  # [n of the batch, d]
-        return torch.nn.functional.normalize(vectors, dim=-1) if normalize else vectors
-
-    # All of torch's threads share a single batch, and one thread feeds a GPU.
-    in_turn = len(batches) == 1 or encoder.device.type != "cpu"
-    encoded = []
-    with nullcontext() if in_turn else prepacked(encoder.backbone):
-        for batch, vectors in zip(
-            batches, (map if in_turn else workers.map)(encode, batches), strict=True
-        ):
-            encoded.append(vectors)
-            if advance:
-                advance(len(batch))
-    result = np.empty((len(ids), encoder.dimension), np.float32)
-    result[np.concatenate(batches)] = torch.cat(encoded).cpu().numpy()
-    return result
+    def _encode_batch(self, batch: NDArray[np.int64]) -> Tensor:
+        """The vectors [n, d] float32 of the sentences with these numbers in the part."""
+        tokens = pack([self.ids[number] for number in batch])
+        vectors: Tensor = self.encoder(tokens.to(self.encoder.device)).float()
+        if self.normalize:
+            return torch.nn.functional.normalize(vectors, dim=-1)
+        return vectors

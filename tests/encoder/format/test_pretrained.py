@@ -322,6 +322,139 @@ def test_a_name_that_is_no_folder_is_refused(
         )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "~nobody-of-this-name/model",
+        "a name\nwith a line feed",
+        "C:\\models\\x",
+        "C:/models/x",
+        "models/",
+        "a\0b",
+        "x" * 5000,
+        "x/" * 3000,
+        "a/b/c",
+        "\ud800",
+        "bert-tiny\n",
+    ],
+    ids=lambda name: repr(name[:20]),
+)
+@pytest.mark.parametrize("use", [Encoder.load, recipe_of_model])
+def test_a_text_that_can_be_no_name_gets_one_line(
+    name: str, use: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError) as caught:
+        use(name)
+    message = str(caught.value)
+    assert "there is no such folder: this can't be a name on the Hugging Face hub" in message
+    assert "sentence-transformers/" not in message
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("https://huggingface.co/google-bert/bert-base-uncased", "write google-bert/bert-base-un"),
+        ("hub:google-bert/bert-base-uncased", "write google-bert/bert-base-uncased"),
+        (" ", "model ' ': give a folder or a name"),
+        ("", "model '': give a folder or a name"),
+    ],
+)
+def test_an_address_of_a_model_says_its_name(name: str, advice: str) -> None:
+    with pytest.raises(InputError, match=advice):
+        Encoder.load(name)
+
+
+def test_a_name_without_its_owner_is_told_to_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="write its owner too: sentence-transformers/all-Mini"):
+        Encoder.load("all-MiniLM-L6-v2")
+
+
+def modules(*types: str) -> Callable[[Path], object]:
+    """Puts a modules.json with modules of these types into a folder."""
+    table = [
+        {"idx": number, "name": str(number), "path": "", "type": name}
+        for number, name in enumerate(types)
+    ]
+    return with_text("modules.json", json.dumps(table))
+
+
+ROUTER_MODULE = "sentence_transformers.models.Router"
+NEWER_ROUTER_MODULE = "sentence_transformers.base.modules.router.Router"
+STATIC_MODULE = "sentence_transformers.models.StaticEmbedding"
+SPARSE_MODULES = (
+    "sentence_transformers.sparse_encoder.models.MLMTransformer",
+    "sentence_transformers.sparse_encoder.models.SpladePooling",
+)
+UNSUPPORTED_FOLDERS = {
+    "a router": (modules(ROUTER_MODULE), r"two encoders \(Router\).*; give one of its folders$"),
+    "a newer router": (modules(NEWER_ROUTER_MODULE, "x.Normalize"), r"two encoders \(Router\)"),
+    "a router with its folders": (
+        lambda folder: [
+            modules(ROUTER_MODULE)(folder),
+            shutil.copytree(folder, folder / "query_0_Transformer"),
+        ],
+        "two encoders .* give one of its folders: .*/model/query_0_Transformer$",
+    ),
+    "a static table": (
+        modules(STATIC_MODULE),
+        "a table of static vectors,.* give a language model",
+    ),
+    "a table of model2vec": (configured(model_type="model2vec"), "a table of static vectors"),
+    "a sparse encoder": (
+        modules(*SPARSE_MODULES),
+        "a sparse encoder .* give an encoder with dense",
+    ),
+    "an adapter": (
+        with_text("adapter_config.json", "{}"),
+        "an adapter .* merge it into that model",
+    ),
+    "an adapter alone": (
+        lambda folder: (folder / "config.json").rename(folder / "adapter_config.json"),
+        "an adapter .* merge it into that model",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNSUPPORTED_FOLDERS)
+@pytest.mark.parametrize("use", [Encoder.load, recipe_of_model])
+def test_a_folder_that_is_no_model_of_this_kind_says_what_it_is(
+    kind: str, use: Callable[[Path], object], model: Path
+) -> None:
+    change, message = UNSUPPORTED_FOLDERS[kind]
+    change(model)
+    with pytest.raises(InputError, match=rf"^model {model}: it (holds|is) {message}"):
+        use(model)
+
+
+def renamed(prefix: str) -> Callable[[Path], None]:
+    """Puts a prefix before the names of a folder's weights."""
+
+    def apply(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        other = {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
+        save_file(other, folder / "model.safetensors", {"format": "pt"})
+
+    return apply
+
+
+@pytest.mark.parametrize("prefix", ["module.", "0.auto_model.", "model.encoder_q.bert."])
+def test_weights_under_another_prefix_are_told(prefix: str, model: Path) -> None:
+    renamed(prefix)(model)
+    with pytest.raises(
+        InputError, match=f"names of its weights begin with '{prefix}'.* by its save_pretrained"
+    ):
+        Encoder.load(model)
+
+
+def test_weights_inside_an_adapter_are_told(model: Path) -> None:
+    renamed("base_model.model.lora_")(model)
+    with pytest.raises(InputError, match="it holds an adapter .* merge it into that model"):
+        Encoder.load(model)
+
+
 def test_the_folder_of_a_run_is_no_model(tiny_model: Path, tmp_path: Path) -> None:
     Encoder.load(tiny_model).save(tmp_path / "encoder")
     for use in (Encoder.load, recipe_of_model):

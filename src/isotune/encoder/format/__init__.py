@@ -1,1 +1,4 @@
-"""The folder of an encoder: language model, tokenizer, prompt, and the modules that make sentence vectors."""
+"""What is in the folder of an encoder.
+
+It has a language model, a tokenizer, a prompt, and the modules that make sentence vectors.
+"""

@@ -1,32 +1,29 @@
-"""An encoder's folder in sentence-transformers' format: a language model, and the modules that make sentence vectors.
+"""Reads an encoder's folder in sentence-transformers' format: a language model, and other modules.
 
-Every release of sentence-transformers reads the written folders. It imports modules that only isotune has from
-`isotune.encoder.st_modules`. A module or setting that is not supported here is an error, because without it the vectors
-would differ.
+The modules make sentence vectors of the model's hidden states. `isotune.encoder.saving` writes such
+a folder. Modules that only isotune has are imported from `isotune.encoder.st_modules` by
+sentence-transformers. A module or setting that is not supported here is an error, because without
+it the vectors would differ.
 """
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isotune.encoder.finished import MODULES
-from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle, quiet
-from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
+from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
-from isotune.encoder.model import SentenceModel
-from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError, telling
 from isotune.files import inside, read_json, rust_writes
-from isotune.plugins import plugins_of, require_plugins
+from isotune.plugins import require_plugins
 from isotune.registry import Registry
 
 logger = logging.getLogger(__name__)
@@ -37,7 +34,8 @@ HEADS: Registry[type[Head]] = Registry(
     "head",
     {head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)},
 )
-PLUGINS = "plugins.json"  # the plugins whose code makes the vectors; there only if there are any
+# The plugins whose code makes the vectors. The file is there only if there are any.
+PLUGINS = "plugins.json"
 # sentence-transformers' flag for each pooling; for mask, WordWeights silences all other tokens.
 FLAGS = {
     "cls": "cls_token",
@@ -46,10 +44,14 @@ FLAGS = {
     "max": "max_tokens",
     "weightedmean": "weightedmean_tokens",
 }
-# The settings of sentence-transformers' Transformer module. Old releases named the file after the kind of model.
-TRANSFORMER_CONFIG, TRANSFORMER_CONFIGS = "sentence_bert_config.json", "sentence_*_config.json"
-# Those of the settings that may change the vectors and are not used here, and their values that change nothing.
-DECIDES = (
+# The poolings that a module Pooling may have.
+READ_POOLINGS = ("cls", "mean", "max", "weightedmean")
+# The settings of sentence-transformers' Transformer module.
+TRANSFORMER_CONFIG = "sentence_bert_config.json"
+# Old releases named that file after the kind of model.
+TRANSFORMER_CONFIGS = "sentence_*_config.json"
+# Those of the settings that may change the vectors and are not used here.
+UNUSED_SETTINGS = (
     "model_args",
     "model_kwargs",
     "config_args",
@@ -57,7 +59,15 @@ DECIDES = (
     "tokenizer_args",
     "transformer_task",
 )
-NOTHING_ELSE: tuple[object, ...] = ({}, {"add_pooling_layer": False}, "feature-extraction")
+# Values of these settings that change nothing.
+HARMLESS_VALUES: tuple[object, ...] = (
+    None,
+    {},
+    {"add_pooling_layer": False},
+    "feature-extraction",
+)
+# The modules that have no settings, so that their folder may be missing.
+WITHOUT_SETTINGS = ("Normalize", "Dropout")
 
 
 def head(code: H) -> H:
@@ -69,286 +79,229 @@ def head(code: H) -> H:
 class Modules:
     """What an encoder's folder says."""
 
-    transformer: Path  # the folder of the language model
-    pooling: Pooling = field(default_factory=Pooling)  # from the model's hidden states to a vector
-    heads: Sequence[Head] = ()  # the modules after the pooling
-    max_length: int | None = (
-        None  # tokens that a sentence is cut to; None where only the model's own limits count
-    )
-    lowercase: bool = False  # whether text is lowercased before the tokenizer
-    prompt: str = ""  # text put before every sentence; what is put after it is in the tokenizer
-    # config_sentence_transformers.json as it is, with settings that isotune doesn't use.
+    transformer: Path
+    """The folder of the language model."""
+    pooling: Pooling = field(default_factory=Pooling)
+    """From the model's hidden states to a vector."""
+    heads: Sequence[Head] = ()
+    """The modules after the pooling."""
+    max_length: int | None = None
+    """Tokens that a sentence is cut to; None where only the model's own limits count."""
+    lowercase: bool = False
+    """Whether text is lowercased before the tokenizer."""
+    prompt: str = ""
+    """Text put before every sentence; what is put after it is in the tokenizer."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    token_weights: Tensor | None = (
-        None  # [vocabulary] each token's weight in pooling mean; None for equal weights
-    )
+    """config_sentence_transformers.json as it is, with settings that isotune doesn't use."""
+    token_weights: Tensor | None = None
+    """[vocabulary] each token's weight in pooling mean; None for equal weights."""
 
 
 def read_modules(folder: Path) -> Modules:
-    """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer."""
+    """Reads a sentence-transformers folder.
+
+    A plain language model gets the mean of its last layer.
+    """
     if not (folder / MODULES).exists():
         return Modules(folder)
     kinds = AttributeError, KeyError, RuntimeError, TypeError, ValueError
     with telling(kinds, f"model {folder}: its sentence-transformers files can't be understood"):
-        for changed in require_plugins(
-            read_json(folder / PLUGINS, missing_ok=True), f"encoder {folder}"
-        ):
+        plugins = read_json(folder / PLUGINS, missing_ok=True)
+        for plugin in require_plugins(plugins, f"encoder {folder}"):
             logger.warning(
-                "encoder %s: the plugin %s has changed since it was saved", folder, changed
+                "encoder %s: the plugin %s has changed since it was saved", folder, plugin
             )
         return _read(folder)
 
 
 def _read(folder: Path) -> Modules:
     settings = read_json(folder / "config_sentence_transformers.json", missing_ok=True)
-    if settings.get("truncate_dim"):
-        cut = settings["truncate_dim"]
+    _check_settings(folder, settings)
+    modules = Modules(folder, prompt=_default_prompt(folder, settings), settings=settings)
+    kinds = set()
+    for module in read_json(folder / MODULES):
+        kinds.add(module["type"].rpartition(".")[2])
+        modules = _read_module(folder, module, modules)
+    if not kinds & {"Pooling", "RegisteredPooling"}:
         raise InputError(
-            f"model {folder}: truncate_dim {cut} is not supported; remove it, and cut vectors yourself"
+            f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors"
         )
-    if (similarity := settings.get("similarity_fn_name") or "cosine") != "cosine":
+    config = _transformer_config(modules.transformer)
+    return replace(
+        modules,
+        max_length=config.get("max_seq_length"),
+        lowercase=bool(config.get("do_lower_case")),
+    )
+
+
+def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Refuses settings that cut vectors, and warns of another similarity."""
+    truncated = settings.get("truncate_dim")
+    if truncated:
+        raise InputError(
+            f"model {folder}: truncate_dim {truncated} is not supported; remove it, and cut "
+            "vectors yourself"
+        )
+    similarity = settings.get("similarity_fn_name") or "cosine"
+    if similarity != "cosine":
         logger.warning(
             "model %s: it is meant for similarity %s; isotune compares by cosine",
             folder,
             similarity,
         )
-    name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
-    prompt = (prompts.get(name, 0) or "") if name else ""  # one that is null is no text
-    if name and (name not in prompts or not isinstance(prompt, str)):
+
+
+def _default_prompt(folder: Path, settings: Mapping[str, Any]) -> str:
+    """The prompt that the settings name for every sentence; a prompt that is null is no text."""
+    name = settings.get("default_prompt_name")
+    if not name:
+        return ""
+    prompts = settings.get("prompts") or {}
+    prompt = ""
+    if prompts.get(name) is not None:
+        prompt = prompts[name]
+    if name not in prompts or not isinstance(prompt, str):
         raise InputError(
             f"model {folder}: default_prompt_name {name!r} names no text among its prompts"
         )
-    parts = Modules(folder, prompt=prompt, settings=settings)
-    kinds = []
-    for module in read_json(folder / MODULES):
-        source, _, kind = module["type"].rpartition(".")
-        place = inside(folder, module["path"])
-        kinds.append(kind)
-        ours = source.partition(".")[0] in ("sentence_transformers", "isotune")
-        if place.is_dir():
-            check_files(place)
-        elif kind not in ("Normalize", "Dropout"):  # which have no settings
-            raise InputError(
-                f"model {folder}: modules.json names {module['path']}, which is no folder; fetch it again"
-            )
-        if ours and kind in READERS:
-            parts = READERS[kind](place, parts)
-        elif kind in HEADS and (ours or module["type"] == HEADS[kind].type_name):
-            parts = replace(parts, heads=[*parts.heads, read_head(HEADS[kind], place)])
-        else:
-            known = ", ".join([*READERS, *HEADS])
-            raise InputError(
-                f"model {folder}: a module {module['type']}; supported are sentence-transformers' {known}"
-            )
-    if not {"Pooling", "RegisteredPooling"}.intersection(kinds):
+    return prompt
+
+
+def _read_module(folder: Path, module: Mapping[str, Any], modules: Modules) -> Modules:
+    """Adds a module of modules.json to those that were read before."""
+    type_name = module["type"]
+    source, _, kind = type_name.rpartition(".")
+    place = inside(folder, module["path"])
+    if place.is_dir():
+        check_files(place)
+    elif kind not in WITHOUT_SETTINGS:
         raise InputError(
-            f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors"
+            f"model {folder}: modules.json names {module['path']}, which is no folder; fetch it "
+            "again"
         )
-    config: dict[str, Any] = next(
-        map(read_json, sorted(parts.transformer.glob(TRANSFORMER_CONFIGS))), {}
+    is_common = source.partition(".")[0] in ("sentence_transformers", "isotune")
+    if is_common and kind in READERS:
+        return READERS[kind](place, modules)
+    if kind in HEADS and (is_common or type_name == HEADS[kind].type_name):
+        return replace(modules, heads=[*modules.heads, read_head(HEADS[kind], place)])
+    names = ", ".join([*READERS, *HEADS])
+    raise InputError(
+        f"model {folder}: a module {type_name}; supported are sentence-transformers' {names}"
     )
-    if ignored := [key for key in DECIDES if config.get(key) not in (*NOTHING_ELSE, None)]:
+
+
+def _transformer_config(folder: Path) -> dict[str, Any]:
+    """The settings of the language model's folder; warns of those that are not used here."""
+    paths = sorted(folder.glob(TRANSFORMER_CONFIGS))
+    if not paths:
+        return {}
+    config: dict[str, Any] = read_json(paths[0])
+    ignored = [key for key in UNUSED_SETTINGS if config.get(key) not in HARMLESS_VALUES]
+    if ignored:
         logger.warning(
-            "model %s: %s is ignored, so its vectors may differ",
-            parts.transformer,
-            ", ".join(ignored),
+            "model %s: %s is ignored, so its vectors may differ", folder, ", ".join(ignored)
         )
-    return replace(
-        parts, max_length=config.get("max_seq_length"), lowercase=bool(config.get("do_lower_case"))
-    )
+    return config
 
 
-def _read_layer_weights(place: Path, parts: Modules) -> Modules:
+def _read_layer_weights(place: Path, modules: Modules) -> Modules:
+    """The layers whose weight is not 0."""
     first = read_json(place / "config.json")["layer_start"]
     with load_errors(place):
         shares = read_tensors(place)["layer_weights"].tolist()
-    layers, weights = zip(
-        *((first + i, share) for i, share in enumerate(shares) if share), strict=True
-    )
-    return replace(parts, pooling=replace(parts.pooling, layers=layers, weights=weights))
+    weights = {layer: share for layer, share in enumerate(shares, first) if share}
+    pooling = replace(modules.pooling, layers=tuple(weights), weights=tuple(weights.values()))
+    return replace(modules, pooling=pooling)
 
 
-def _read_word_weights(place: Path, parts: Modules) -> Modules:
-    """The tokens' weights. If only the mask token has one, the mean over tokens is the vector at the mask."""
+def _read_word_weights(place: Path, modules: Modules) -> Modules:
+    """The tokens' weights.
+
+    If only the mask token has one, the mean over tokens is the vector at the mask.
+    """
     config = read_json(place / "config.json")
-    of_words, otherwise = config["word_weights"], config["unknown_word_weight"]
-    if list(of_words.items()) in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) and not otherwise:
-        return _with_mode(parts, "mask", place)
-    weights = torch.tensor(
-        [of_words.get(word, of_words.get(word.lower(), otherwise)) for word in config["vocab"]]
-    )
+    word_weights = config["word_weights"]
+    unknown_weight = config["unknown_word_weight"]
+    if word_weights in ({"[MASK]": 1.0}, {"<mask>": 1.0}) and not unknown_weight:
+        return _with_mode(modules, "mask", place)
+    numbers = []
+    for word in config["vocab"]:
+        lowercased = word_weights.get(word.lower(), unknown_weight)
+        numbers.append(word_weights.get(word, lowercased))
+    weights = torch.tensor(numbers)
     if weights.ndim != 1 or not (weights.isfinite() & (weights >= 0)).all():
         raise InputError(f"model {place}: weights of words that are not numbers of 0 or more")
-    return _with_mode(replace(parts, token_weights=weights.float()), parts.pooling.mode, place)
+    return _with_mode(replace(modules, token_weights=weights.float()), modules.pooling.mode, place)
 
 
-def _read_pooling(place: Path, parts: Modules) -> Modules:
+def _read_pooling(place: Path, modules: Modules) -> Modules:
     config = read_json(place / "config.json")
-    modes = config.get("pooling_mode") or [
-        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-        for key, on in config.items()
-        if key.startswith("pooling_mode_") and on
-    ]
-    modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in ("cls", "mean", "max", "weightedmean"):
+    modes = _pooling_modes(config)
+    if len(modes) != 1 or modes[0] not in READ_POOLINGS:
         raise InputError(
-            f"model {place}: pooling {' + '.join(modes) or 'without a mode'}; supported is one of cls, mean, max, "
-            "weightedmean"
+            f"model {place}: pooling {' + '.join(modes) or 'without a mode'}; supported is one of "
+            "cls, mean, max, weightedmean"
         )
-    if not config.get("include_prompt", True) and (
-        parts.prompt or any((parts.settings.get("prompts") or {}).values())
-    ):
+    if not config.get("include_prompt", True) and _has_prompt(modules):
         raise InputError(
             f"model {place}: it leaves its prompt out of the pooling, which is not supported"
         )
-    return _with_mode(parts, modes[0], place)
+    return _with_mode(modules, modes[0], place)
 
 
-def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
+def _pooling_modes(config: Mapping[str, Any]) -> list[str]:
+    """The modes of a module Pooling, by their name or by older releases' flags."""
+    modes = config.get("pooling_mode")
+    if isinstance(modes, str) and modes:
+        return [modes]
+    if modes:
+        return list(modes)
+    prefix = "pooling_mode_"
+    flags = [
+        key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on
+    ]
+    return [flag.removesuffix("_tokens").removesuffix("_token") for flag in flags]
+
+
+def _has_prompt(modules: Modules) -> bool:
+    prompts = modules.settings.get("prompts") or {}
+    return bool(modules.prompt) or any(prompts.values())
+
+
+def _read_registered_pooling(place: Path, modules: Modules) -> Modules:
     config = read_json(place / "config.json")
     weights = config.get("weights")
-    pooling = replace(
-        parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights)
-    )
-    return _with_mode(replace(parts, pooling=pooling), config["mode"], place)
+    if weights:
+        weights = tuple(weights)
+    pooling = replace(modules.pooling, layers=tuple(config["layers"]), weights=weights)
+    return _with_mode(replace(modules, pooling=pooling), config["mode"], place)
 
 
-def _with_mode(parts: Modules, mode: str, place: Path) -> Modules:
+def _with_mode(modules: Modules, mode: str, place: Path) -> Modules:
     """Sets the pooling's mode; WordWeights for the mask and a mean stay "mask", in either order."""
-    modes = {parts.pooling.mode, mode}
-    if ("mask" in modes and modes != {"mask", "mean"}) or (
-        parts.token_weights is not None and mode != "mean"
-    ):
+    modes = {modules.pooling.mode, mode}
+    fits_mask = "mask" not in modes or modes == {"mask", "mean"}
+    fits_weights = modules.token_weights is None or mode == "mean"
+    if not fits_mask or not fits_weights:
         raise InputError(
-            f"model {place}: WordWeights and pooling {mode}; WordWeights are supported with pooling mean"
+            f"model {place}: WordWeights and pooling {mode}; WordWeights are supported with "
+            "pooling mean"
         )
-    return replace(parts, pooling=replace(parts.pooling, mode="mask" if "mask" in modes else mode))
+    if "mask" in modes:
+        mode = "mask"
+    return replace(modules, pooling=replace(modules.pooling, mode=mode))
 
 
-# What adds a module's folder to the parts read so far, by the last part of the module's type.
+# What adds a module's folder to the modules read so far, by the last part of the module's type.
+# Dropout does nothing outside training.
 READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
-    "Transformer": lambda place, parts: replace(parts, transformer=place),
+    "Transformer": lambda place, modules: replace(modules, transformer=place),
     "WeightedLayerPooling": _read_layer_weights,
     "WordWeights": _read_word_weights,
     "Pooling": _read_pooling,
     "RegisteredPooling": _read_registered_pooling,
-    "Dropout": lambda place, parts: parts,  # it does nothing outside training
+    "Dropout": lambda place, modules: modules,
 }
-
-
-def write_modules(encoder: SentenceModel, folder: Path) -> None:
-    """Writes a sentence-transformers folder into an empty folder."""
-    _write_language_model(encoder, folder)
-    # The types are names that every release of sentence-transformers understands.
-    modules = [
-        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
-    ]
-    heads = ((head.type_name, head.config(), head.state_dict()) for head in encoder.heads)
-    for i, (type_name, config, weights) in enumerate([*_pooling_modules(encoder), *heads], 1):
-        place = f"{i}_{type_name.rpartition('.')[2]}"
-        (folder / place).mkdir()
-        write_module(folder / place, config, weights)
-        modules.append({"idx": i, "name": str(i), "path": place, "type": type_name})
-    write_json(folder / MODULES, modules)
-    if used := plugins_of([POOLINGS[encoder.pooling.mode], *map(type, encoder.heads)]):
-        write_json(folder / PLUGINS, used)
-    write_json(folder / "config_sentence_transformers.json", _settings(encoder))
-    for weights_file in folder.rglob("*.safetensors"):
-        # safetensors lets only the owner read its files; an encoder may be served by another user.
-        weights_file.chmod((folder / MODULES).stat().st_mode)
-
-
-def _write_language_model(encoder: SentenceModel, folder: Path) -> None:
-    model, tokenizer, pooling = encoder.language_model, encoder.tokenizer, encoder.pooling
-    blocks = encoder.backbone.layers
-    model.config.output_hidden_states = (
-        pooling.numbered(blocks).layers != (blocks,) or pooling.mode not in FLAGS
-    )
-    with quiet(), rust_writes():
-        model.save_pretrained(folder)
-    model.config.output_hidden_states = False
-    tokenizer.model_max_length = encoder.max_length
-    if tokenizer.is_fast:
-        tokenizer.backend_tokenizer.no_truncation()  # else tokenizer.json would keep the last call's truncation
-    _, after = split_prompt(encoder.prompt, encoder.lowercase)
-    if after:
-        save_tokenizer(with_suffix(tokenizer, after), folder)
-    else:
-        with rust_writes():
-            tokenizer.save_pretrained(folder)
-    config: dict[str, Any] = {
-        "max_seq_length": encoder.max_length,
-        "do_lower_case": encoder.lowercase,
-    }
-    if getattr(model.base_model, "pooler", model) is None:
-        config["model_args"] = {"add_pooling_layer": False}
-    write_json(folder / TRANSFORMER_CONFIG, config)
-
-
-def _pooling_modules(
-    encoder: SentenceModel,
-) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
-    pooling, blocks = encoder.pooling, encoder.backbone.layers
-    dimension = {"word_embedding_dimension": encoder.backbone.dimension}
-    shares = pooling.resolve(blocks)
-    if pooling.mode not in FLAGS:
-        config = {
-            **dimension,
-            "mode": pooling.mode,
-            "layers": list(shares),
-            "weights": pooling.weights,
-        }
-        yield "isotune.encoder.st_modules.RegisteredPooling", config, {}
-        return
-    if set(shares) != {blocks}:
-        weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
-        config = {**dimension, "layer_start": 0, "num_hidden_layers": blocks}
-        yield (
-            "sentence_transformers.models.WeightedLayerPooling",
-            config,
-            {"layer_weights": weights},
-        )
-    if pooling.mode == "mask" or (pooling.mode == "mean" and encoder.token_weights is not None):
-        yield "sentence_transformers.models.WordWeights", _word_weights(encoder), {}
-    config = {f"pooling_mode_{flag}": flag == FLAGS[pooling.mode] for flag in FLAGS.values()}
-    yield (
-        "sentence_transformers.models.Pooling",
-        {**dimension, **config, "include_prompt": True},
-        {},
-    )
-
-
-def _word_weights(encoder: SentenceModel) -> dict[str, Any]:
-    tokenizer = encoder.tokenizer
-    ids = list(range(encoder.backbone.model.config.vocab_size))
-    # An id without a token is an empty word: sentence-transformers takes no null.
-    vocabulary = [token or "" for token in tokenizer.convert_ids_to_tokens(ids)]
-    if encoder.pooling.mode == "mask" or encoder.token_weights is None:
-        return {
-            "vocab": vocabulary,
-            "word_weights": {tokenizer.mask_token: 1.0},
-            "unknown_word_weight": 0.0,
-        }
-    of_words = dict(zip(vocabulary, encoder.token_weights.tolist(), strict=True))
-    return {"vocab": vocabulary, "word_weights": of_words, "unknown_word_weight": 1.0}
-
-
-def _settings(encoder: SentenceModel) -> dict[str, Any]:
-    before, _ = split_prompt(encoder.prompt, encoder.lowercase)
-    settings = {
-        "prompts": {},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-        **encoder.settings,
-    }
-    settings["__version__"] = {
-        "transformers": transformers.__version__,
-        "pytorch": torch.__version__,
-    }
-    name = (settings["default_prompt_name"] or "default") if before else None
-    if name:
-        settings["prompts"] = {**settings["prompts"], name: fill_mask(before, encoder.tokenizer)}
-    return {**settings, "default_prompt_name": name}
 
 
 def read_head(head_class: type[Head], place: Path) -> Head:
@@ -365,16 +318,18 @@ def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, T
     """Writes the settings of a module, and its tensors if it has any, into an existing folder."""
     write_json(place / "config.json", config)
     if tensors:
+        contiguous = {key: value.contiguous() for key, value in tensors.items()}
         with rust_writes():
-            save_file(
-                {key: value.contiguous() for key, value in tensors.items()},
-                place / "model.safetensors",
-            )
+            save_file(contiguous, place / "model.safetensors")
 
 
 def read_tensors(place: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a module's folder, within `load_errors`; from pytorch_model.bin if that is all there is."""
-    pickled, safe = place / "pytorch_model.bin", place / "model.safetensors"
+    """Reads the tensors of a module's folder, within `load_errors`.
+
+    They are read from pytorch_model.bin if that is all there is.
+    """
+    pickled = place / "pytorch_model.bin"
+    safe = place / "model.safetensors"
     if safe.exists() or not pickled.exists():
         return load_file(safe)
     note_pickle(place)

@@ -1,18 +1,21 @@
-"""A normalising flow on sentence vectors: Glow (Kingma and Dhariwal, 2018) for vectors instead of images.
+"""A normalising flow on sentence vectors.
 
-BERT-flow (Li et al., 2020) and BERT-CF (section 4.2) map the vectors x of a language model to a standard normal
-distribution by an invertible function z(x). Its parameters maximise the likelihood of the vectors,
-log N(z; 0, I) + log |det dz/dx|. A step of the flow is
+It is Glow (Kingma and Dhariwal, 2018) for vectors instead of images.
+
+BERT-flow (Li et al., 2020) and BERT-CF (section 4.2) map the vectors x of a language model to a
+standard normal distribution by an invertible function z(x). Its parameters maximise the likelihood
+of the vectors, log N(z; 0, I) + log |det dz/dx|. A step of the flow is
 
     ActNorm -> mixing of the features -> additive coupling
 
-`depth` steps are a level. After a level, the second half of the features is finished, and the first half goes on:
+`depth` steps are a level. After a level, the second half of the features is finished, and the first
+half goes on:
 
 - BERT-flow as released: 3 levels of 3 steps, mixed by reversing the features.
 - BERT-CF: 3 steps ("blocks") in one level, mixed by a learned matrix in LU form.
 
-Two things always hold: every part can be inverted; and the determinant of the Jacobian is the same for every vector,
-since a coupling only adds.
+Two things always hold: every part can be inverted; and the determinant of the Jacobian is the same
+for every vector, since a coupling only adds.
 """
 
 from typing import Any, Literal
@@ -24,27 +27,31 @@ from isotune.encoder.heads.head import Head
 from isotune.errors import InputError
 
 Mixing = Literal["reversal", "lu"]
-# Scales are learned as exp(3 * log_scale), which makes them learn faster (Glow's code and BERT-flow's).
+# Scales are learned as exp(3 * log_scale), which makes them learn faster (Glow's code and
+# BERT-flow's).
 LOG_SCALE_FACTOR = 3.0
 
 
 class ActNorm(nn.Module):
     """(x + bias) * exp(3 log_scale), a bias and a scale for each feature (Glow, section 3.1).
 
-    The layer is the identity until its first batch in training. That batch sets bias and scale so that each feature of
-    its output has mean 0 and variance 1.
+    The layer is the identity until its first batch in training. That batch sets bias and scale so
+    that each feature of its output has mean 0 and variance 1.
     """
 
     initialised: Tensor
 
     def __init__(self, dimension: int, initialised: bool = False) -> None:
-        """Makes the layer for `dimension` features; with `initialised`, the first batch sets nothing."""
+        """Makes the layer for `dimension` features.
+
+        With `initialised`, the first batch sets nothing.
+        """
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(dimension))
         self.log_scale = nn.Parameter(torch.zeros(dimension))
-        self.register_buffer(
-            "initialised", torch.tensor(initialised)
-        )  # a buffer, so that checkpoints keep it
+        # It is a buffer, so that checkpoints keep it.
+        self.register_buffer("initialised", torch.tensor(initialised))
+        # The same, known without asking a GPU.
         self._ready = initialised
 
     def forward(self, x: Tensor) -> Tensor:
@@ -52,7 +59,7 @@ class ActNorm(nn.Module):
         if self.training and not self._ready:
             if not self.initialised:
                 self._initialise(x.detach())
-            self._ready = True  # known without asking a GPU
+            self._ready = True
         return (x + self.bias) * (LOG_SCALE_FACTOR * self.log_scale).exp()
 
     def log_determinant(self) -> Tensor:
@@ -62,7 +69,8 @@ class ActNorm(nn.Module):
     @torch.no_grad()
     def _initialise(self, x: Tensor) -> None:
         deviation = x.std(0, correction=0)
-        deviation = deviation.where(deviation > 1e-6, 1.0)  # a constant feature is not scaled
+        # A constant feature is not scaled.
+        deviation = deviation.where(deviation > 1e-6, 1.0)
         self.bias.copy_(-x.mean(0))
         self.log_scale.copy_(-deviation.log() / LOG_SCALE_FACTOR)
         self.initialised.fill_(True)
@@ -71,8 +79,8 @@ class ActNorm(nn.Module):
 class LinearLU(nn.Module):
     """W x with W = P L (U + diag(s)): Glow's invertible 1x1 convolution (section 3.2), for vectors.
 
-    P is a fixed permutation, L is lower triangular with ones on its diagonal, U is strictly upper triangular. The signs
-    of s are fixed. W starts as a random rotation.
+    P is a fixed permutation, L is lower triangular with ones on its diagonal, U is strictly upper
+    triangular. The signs of s are fixed. W starts as a random rotation.
     """
 
     permutation: Tensor
@@ -83,7 +91,8 @@ class LinearLU(nn.Module):
         rotation = torch.linalg.qr(torch.randn(dimension, dimension, dtype=torch.float64)).Q
         p, lower, upper = torch.linalg.lu(rotation)
         s = upper.diagonal()
-        self.register_buffer("permutation", p.argmax(1))  # row i of P has its 1 in this column
+        # Row i of P has its 1 in this column.
+        self.register_buffer("permutation", p.argmax(1))
         self.register_buffer("sign", s.sign().float())
         self.log_s = nn.Parameter(s.abs().log().float())
         self.lower = nn.Parameter(lower.tril(-1).float())
@@ -103,21 +112,24 @@ class LinearLU(nn.Module):
 
 
 class AdditiveCoupling(nn.Module):
-    """Keeps the first half of the features, and adds a network of it to the second half (Dinh et al., 2014).
+    """Keeps the first half of the features, and adds a network of it to the second half.
 
-    The network has three layers, each with an ActNorm (BERT-flow's code; BERT-CF, section 4.2). Its last layer starts
-    at 0, so the coupling starts as the identity. The determinant is 1.
+    This is the coupling of Dinh et al. (2014).
+    The network has three layers, each with an ActNorm (BERT-flow's code; BERT-CF, section 4.2). Its
+    last layer starts at 0, so the coupling starts as the identity. The determinant is 1.
     """
 
     def __init__(self, dimension: int, width: int) -> None:
         super().__init__()
         self.kept = dimension // 2
-        first, second = nn.Linear(self.kept, width, bias=False), nn.Linear(width, width, bias=False)
+        first = nn.Linear(self.kept, width, bias=False)
+        second = nn.Linear(width, width, bias=False)
         last = nn.Linear(width, dimension - self.kept, bias=False)
         nn.init.normal_(first.weight, std=0.05)
         nn.init.normal_(second.weight, std=0.05)
         nn.init.zeros_(last.weight)
-        # The last layer's output is 0 at the start, so it has no variance that could be brought to 1.
+        # The last layer's output is 0 at the start, so it has no variance that could be brought to
+        # 1.
         norm = ActNorm(dimension - self.kept, initialised=True)
         self.shift = nn.Sequential(
             first, ActNorm(width), nn.ReLU(), second, ActNorm(width), nn.ReLU(), last, norm
@@ -125,8 +137,9 @@ class AdditiveCoupling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
-        kept, changed = x[:, : self.kept], x[:, self.kept :]  # [N, d // 2], [N, d - d // 2]
-        return torch.cat([kept, changed + self.shift(kept)], dim=1)
+        first = x[:, : self.kept]  # [N, d // 2]
+        second = x[:, self.kept :]  # [N, d - d // 2]
+        return torch.cat([first, second + self.shift(first)], dim=1)
 
 
 class Step(nn.Module):
@@ -135,27 +148,37 @@ class Step(nn.Module):
     def __init__(self, dimension: int, mixing: Mixing, width: int) -> None:
         super().__init__()
         self.norm = ActNorm(dimension)
-        self.mixing = LinearLU(dimension) if mixing == "lu" else None
+        self.mixing: LinearLU | None = None
+        if mixing == "lu":
+            self.mixing = LinearLU(dimension)
         self.coupling = AdditiveCoupling(dimension, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         x = self.norm(x)
-        x = (
-            x.flip(-1) if self.mixing is None else self.mixing(x)
-        )  # the next coupling changes the other half
-        return self.coupling(x)
+        # After the mixing, the coupling changes other features than the one before.
+        return self.coupling(self._mix(x))
+
+    def _mix(self, x: Tensor) -> Tensor:
+        """[N, d] -> [N, d]: the features in another order, or multiplied by a matrix."""
+        if self.mixing is None:
+            return x.flip(-1)
+        mixed: Tensor = self.mixing(x)
+        return mixed
 
     def log_determinant(self) -> Tensor:
         """The log of |det dy/dx|, a scalar."""
-        return self.norm.log_determinant() + (self.mixing.log_determinant() if self.mixing else 0.0)
+        if self.mixing is None:
+            return self.norm.log_determinant()
+        return self.norm.log_determinant() + self.mixing.log_determinant()
 
 
 class NormalizingFlow(Head):
     """The flow as a head of an encoder: [N, d] -> [N, d].
 
-    z holds the features in the order in which they are finished: of 768 features and 3 levels, the first 384 are
-    finished after the first level, the next 192 after the second, and the last 192 after the third.
+    z holds the features in the order in which they are finished: of 768 features and 3 levels, the
+    first 384 are finished after the first level, the next 192 after the second, and the last 192
+    after the third.
     """
 
     type_name = "isotune.encoder.st_modules.Flow"
@@ -168,7 +191,10 @@ class NormalizingFlow(Head):
         depth: int = 3,
         width: int = 32,
     ) -> None:
-        """Makes a new flow of `levels` levels of `depth` steps; the couplings' hidden layers have `width` features."""
+        """Makes a new flow of `levels` levels of `depth` steps.
+
+        The couplings' hidden layers have `width` features.
+        """
         super().__init__()
         self.settings = {
             "dimension": dimension,
@@ -182,7 +208,8 @@ class NormalizingFlow(Head):
         self.sizes = [dimension >> level for level in range(levels) for _ in range(depth)]
         if self.sizes[-1] < 2:
             raise InputError(
-                f"flow of {levels} levels needs vectors of {2**levels} or more features, not {dimension}"
+                f"flow of {levels} levels needs vectors of {2**levels} or more features, not "
+                f"{dimension}"
             )
         self.steps = nn.ModuleList(Step(size, mixing, width) for size in self.sizes)
 
@@ -193,13 +220,11 @@ class NormalizingFlow(Head):
     def forward(self, x: Tensor) -> Tensor:
         """Maps x [N, d] to z [N, d]."""
         finished = []
-        with torch.autocast(
-            x.device.type, enabled=False
-        ):  # rounded to bfloat16, z could not be inverted
+        # Rounded to bfloat16, z could not be inverted.
+        with torch.autocast(x.device.type, enabled=False):
             for size, step in zip(self.sizes, self.steps, strict=True):
-                finished.append(
-                    x[:, size:]
-                )  # [N, 0], except at the first step of a level after the first
+                # This is [N, 0], except at the first step of a level after the first.
+                finished.append(x[:, size:])
                 x = step(x[:, :size])
         return torch.cat([*finished, x], dim=1)
 

@@ -1,4 +1,4 @@
-"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers."""
+"""What all heads have in common, the heads of an encoder, and those of sentence-transformers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
@@ -8,17 +8,24 @@ from torch import Tensor, nn
 
 from isotune.errors import InputError
 
-CHUNK_VECTORS = 8192  # vectors that are multiplied at once: half a second at 1,024 features, so that Ctrl-C is heard
+# Vectors that are multiplied at once: they take half a second at 1,024 features, so that Ctrl-C is
+# heard.
+CHUNK_VECTORS = 8192
 
 
 class Head(nn.Module):
-    """A layer on sentence vectors, [N, d] -> [N, d']. Its `state_dict` is what is saved as its weights."""
+    """A layer on sentence vectors, [N, d] -> [N, d'].
+
+    Its `state_dict` is what is saved as its weights.
+    """
 
     type_name: ClassVar[str]
-    """The class that modules.json names, for sentence-transformers to import; its last part names the head's folder."""
+    """The class that modules.json names, for sentence-transformers to import; its last part names
+    the head's folder."""
 
     dimensions: tuple[int, int] | None = None
-    """Features of the input and of the output; None for a head that takes any number and keeps it."""
+    """Features of the input and of the output; None for a head that takes any number and keeps
+    it."""
 
     def config(self) -> dict[str, Any]:
         """The settings for the head's config.json."""
@@ -45,17 +52,25 @@ class Heads(nn.Sequential):
             self.append(head)
 
     def __iter__(self) -> Iterator[Head]:
-        return iter(head for head in self._modules.values() if isinstance(head, Head))
+        for head in self._modules.values():
+            if isinstance(head, Head):
+                yield head
 
     @property
     def dimension(self) -> int:
         """Features of the last head's output."""
-        sizes = [head.dimensions[1] for head in self if head.dimensions]
-        return sizes[-1] if sizes else self.features
+        size = self.features
+        for head in self:
+            if head.dimensions:
+                size = head.dimensions[1]
+        return size
 
     @torch.no_grad()
     def before_last(self, vectors: Tensor) -> Tensor:
-        """Pooled vectors [N, d] of any number -> [N, d'] on the CPU, after all heads but the last."""
+        """Puts pooled vectors through all heads but the last: [N, d] -> [N, d'] on the CPU.
+
+        N may be any number.
+        """
         device = next((weight.device for weight in self.parameters()), vectors.device)
         before = self.first(len(self) - 1)
         return torch.cat([before(chunk.to(device)).cpu() for chunk in vectors.split(CHUNK_VECTORS)])
@@ -68,9 +83,8 @@ class Heads(nn.Sequential):
 class Dense(Head):
     """A linear layer and an activation: [N, in_features] -> [N, out_features]."""
 
-    type_name = (
-        "sentence_transformers.models.Dense"  # known to every release of sentence-transformers
-    )
+    # Every release of sentence-transformers knows this name.
+    type_name = "sentence_transformers.models.Dense"
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh"
@@ -79,11 +93,13 @@ class Dense(Head):
         super().__init__()
         if activation not in nn.modules.activation.__all__ and activation != "Identity":
             raise InputError(
-                f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded"
+                f"activation {activation!r} of a Dense head: only the activations of torch.nn are "
+                "loaded"
             )
         if min(in_features, out_features) < 1:
             raise InputError(
-                f"a Dense head with {in_features} features in and {out_features} out: give 1 or more"
+                f"a Dense head with {in_features} features in and {out_features} out: give 1 or "
+                "more"
             )
         self.dimensions = in_features, out_features
         self.linear = nn.Linear(in_features, out_features, bias=bias)
@@ -102,16 +118,16 @@ class Dense(Head):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Makes a layer of the configured sizes, with new weights."""
-        if (
-            config.get("use_residual")
-            or config.get("module_input_name", "sentence_embedding") != "sentence_embedding"
-        ):
+        source = config.get("module_input_name", "sentence_embedding")
+        if config.get("use_residual") or source != "sentence_embedding":
             raise InputError("a Dense head with a residual or on tokens is not supported")
         name = config["activation_function"]
-        path, _, activation = ("torch.nn.Identity" if name is None else name).rpartition(".")
-        activation = (
-            activation if path.startswith("torch.nn") else f"{path}.{activation}"
-        )  # which is refused
+        if name is None:
+            name = "torch.nn.Identity"
+        path, _, activation = name.rpartition(".")
+        if not path.startswith("torch.nn"):
+            # The constructor refuses the whole name.
+            activation = f"{path}.{activation}"
         return cls(
             config["in_features"], config["out_features"], config.get("bias", True), activation
         )
@@ -124,13 +140,15 @@ class Dense(Head):
 class Normalize(Head):
     """Scales every vector to length 1."""
 
-    type_name = (
-        "sentence_transformers.models.Normalize"  # known to every release of sentence-transformers
-    )
+    # Every release of sentence-transformers knows this name.
+    type_name = "sentence_transformers.models.Normalize"
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Makes the head; whatever a release of sentence-transformers writes into its config.json changes nothing."""
+        """Makes the head.
+
+        Whatever a release of sentence-transformers writes into its config.json changes nothing.
+        """
         return cls()
 
     def forward(self, x: Tensor) -> Tensor:

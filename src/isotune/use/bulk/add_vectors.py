@@ -1,4 +1,7 @@
-"""What every engine calls: Ray Data, Spark, Daft and `datasets` give tables to it, and get them with vectors."""
+"""What every engine calls.
+
+Ray Data, Spark, Daft and `datasets` give tables to it, and get them back with vectors.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -15,7 +18,8 @@ from isotune.kernels.cpu.memory import tune_process
 class AddVectors:
     """Adds a column of vectors to Arrow tables: `AddVectors("my-encoder")(table)`.
 
-    Objects can be sent to other processes. The encoder is not sent: each process loads it once, with its first table.
+    Objects can be sent to other processes. The encoder is not sent: each process loads it once,
+    with its first table.
     """
 
     def __init__(
@@ -31,13 +35,17 @@ class AddVectors:
 
         Args:
             encoder: a folder or a name on the hub, which every process can read.
-            column: the column of the texts, which get the encoder's usual prompt. A row without a text gets no vector.
+            column: the column of the texts, which get the encoder's usual prompt. A row without a
+                text gets no vector.
             into: the name of the new column.
             normalize: scale each vector to length 1.
             precision: as `Encoder.load` has it.
         """
-        self.name, self.column, self.into = encoder, column, into
-        self.normalize, self.precision = normalize, precision
+        self.name = encoder
+        self.column = column
+        self.into = into
+        self.normalize = normalize
+        self.precision = precision
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -46,7 +54,9 @@ class AddVectors:
         return Encoder.load(self.name, precision=self.precision)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "encoder"}
+        state = dict(vars(self))
+        state.pop("encoder", None)
+        return state
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """The table with the vectors of its rows."""
@@ -60,7 +70,7 @@ class AddVectors:
         whole = np.zeros((len(texts), self.encoder.dimension), np.float32)
         missing = np.asarray(texts.is_null())
         whole[~missing] = vectors
-        size, mask = self.encoder.dimension, pa.array(missing)
-        return table.append_column(
-            self.into, pa.FixedSizeListArray.from_arrays(whole.ravel(), size, mask=mask)
+        column = pa.FixedSizeListArray.from_arrays(
+            whole.ravel(), self.encoder.dimension, mask=pa.array(missing)
         )
+        return table.append_column(self.into, column)

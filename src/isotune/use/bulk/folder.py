@@ -5,9 +5,10 @@
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
-A file of vectors gets the time of its text; in an object store, where files have the time of their writing, it is newer
-than its text. The same command, given again, makes the files that are not there or have another time. Processes that
-share the work have a shard of the files each, and know nothing of each other: each puts whole files into place.
+A file of vectors gets the time of its text; in an object store, where files have the time of their
+writing, it is newer than its text. The same command, given again, makes the files that are not
+there or have another time. Processes that share the work have a shard of the files each, and know
+nothing of each other: each puts whole files into place.
 """
 
 import glob
@@ -31,20 +32,25 @@ from isotune.files import read_json
 from isotune.kernels import Precision, default_device
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.places import Place
-from isotune.use.bulk.vector_file import encode_file
+from isotune.use.bulk.vector_file import Encoded, encode_rows
 
 MANIFEST = "_manifest.json"
-SUFFIX = ".parquet"  # of the files of vectors
-CLOCK = 10_000_000  # nanoseconds by which file systems round times
+# The ending of the files of vectors.
+SUFFIX = ".parquet"
+# The nanoseconds by which file systems round times.
+CLOCK = 10_000_000
 
 
 class Part(NamedTuple):
     """A file of text that becomes a file of vectors."""
 
     source: Place
-    file: str  # its name below the source, such as "2024/07.jsonl"
-    time: int  # of its last change, in nanoseconds
-    name: str  # of its file of vectors inside the folder, such as "2024/07.parquet"
+    file: str
+    """The file's name below the source, such as "2024/07.jsonl"."""
+    time: int
+    """The time of the file's last change, in nanoseconds."""
+    name: str
+    """The name of the file of vectors inside the folder, such as "2024/07.parquet"."""
 
     def __str__(self) -> str:
         return self.source.name
@@ -53,11 +59,16 @@ class Part(NamedTuple):
 class Outcome(NamedTuple):
     """What a folder holds in the end."""
 
-    parts: int  # all files of text
-    made: int  # the files of vectors that this command made
-    rows: int  # the rows of these
-    left: int = 0  # the files of vectors that are not there yet
-    cut: int = 0  # the texts that were cut to the encoder's limit
+    parts: int
+    """All files of text."""
+    made: int
+    """The files of vectors that this command made."""
+    rows: int
+    """The rows of these files."""
+    left: int = 0
+    """The files of vectors that are not there yet."""
+    cut: int = 0
+    """The texts that were cut to the encoder's limit."""
 
 
 def encode_files(
@@ -73,12 +84,13 @@ def encode_files(
 ) -> Outcome:
     """Encodes the files of a shard that are not done.
 
-    Sources are files, patterns and folders; these and `out` may be in an object store, such as s3://bucket/texts. A
-    file that can't be read is named at the end. A folder that is there was made by the same options. `columns` is
-    {"sentence": column}. Of eight processes that share the files, the second has the `shard` "2/8".
+    Sources are files, patterns and folders; these and `out` may be in an object store, such as
+    s3://bucket/texts. A file that can't be read is named at the end. A folder that is there was
+    made by the same options. `columns` is {"sentence": column}. Of eight processes that share the
+    files, the second has the `shard` "2/8".
     """
     parts = find_parts(sources)
-    mine = _of_shard(parts, shard)
+    parts_of_shard = _of_shard(parts, shard)
     folder = VectorFolder(
         Place.of(out),
         encoder,
@@ -87,31 +99,39 @@ def encode_files(
         dict(columns or {}),
     )
     loaded = folder.open()
-    made, rows, problems = 0, 0, []
-    for part in folder.left(mine):
+    files = 0
+    rows = 0
+    cut = 0
+    problems = []
+    for part in folder.left(parts_of_shard):
         try:
-            rows += folder.encode(part, loaded, advance)[0]
-            made += 1
+            encoded = folder.encode(part, loaded, advance)
         except InputError as error:
             problems.append(str(error))
-    tell(problems, len(mine))
-    return Outcome(len(parts), made, rows, len(folder.left(parts)), loaded.seen["cut"])
+            continue
+        files += 1
+        rows += encoded.rows
+        cut += encoded.cut
+    tell(problems, len(parts_of_shard))
+    return Outcome(len(parts), files, rows, len(folder.left(parts)), cut)
 
 
 def tell(problems: Sequence[str], parts: int) -> None:
     """Raises the first problem, if there is one."""
     if problems:
         raise InputError(
-            f"{problems[0]} ({len(problems)} of {parts} parts can't be encoded; the others are done)"
+            f"{problems[0]} ({len(problems)} of {parts} parts can't be encoded; the others are "
+            "done)"
         )
 
 
 def find_parts(sources: Sequence[str]) -> list[Part]:
     """The parts of all sources, in their order.
 
-    A file is named after its source. Files that match a pattern keep their folders below the pattern's fixed beginning,
-    so `logs/**/*.txt` gives `2024/part-07.parquet` for `logs/2024/part-07.txt`. Files of a folder keep the folders in
-    it; those whose names, or whose folders' names, begin with a dot or an underscore are no parts.
+    A file is named after its source. Files that match a pattern keep their folders below the
+    pattern's fixed beginning, so `logs/**/*.txt` gives `2024/part-07.parquet` for
+    `logs/2024/part-07.txt`. Files of a folder keep the folders in it; those whose names, or whose
+    folders' names, begin with a dot or an underscore are no parts.
     """
     if not sources:
         raise InputError("no files: name at least one file of text")
@@ -121,46 +141,58 @@ def find_parts(sources: Sequence[str]) -> list[Part]:
             raise InputError(
                 f"{source}: a folder of vectors gets a file for each file; name files or a pattern"
             )
-        for place, name, time in _found(source):
-            format_of(Path(name))
-            stem = (
-                PurePath(name).with_suffix("") if name.lower().endswith(".gz") else PurePath(name)
-            )
-            part = Part(place, name, time, stem.with_suffix(SUFFIX).as_posix())
-            known = parts.setdefault(part.name, part)
-            if (known.source.system, known.source.path) != (place.system, place.path):
+        for part in _parts_of(source):
+            other = parts.setdefault(part.name, part).source
+            if (other.system, other.path) != (part.source.system, part.source.path):
                 raise InputError(
-                    f"{known.source.name} and {place.name}: both become {part.name}; make two folders"
+                    f"{other.name} and {part.source.name}: both become {part.name}; make two "
+                    "folders"
                 )
     return list(parts.values())
 
 
-def _found(source: str) -> Iterator[tuple[Place, str, int]]:
-    """The files of a source, each with its name below the source and its time."""
+def _parts_of(source: str) -> Iterator[Part]:
+    """The parts of a source."""
     if "://" in source or os.path.isdir(source):
-        folder = Place.of(source)
-        names = {
-            name: time for name, time in folder.files().items() if not re.search(r"(^|/)[._]", name)
-        }
-        if not names:
-            raise InputError(f"{folder.name}: no file is there")
-        for name, time in sorted(names.items()):
-            yield folder.below(name), name or os.path.basename(folder.path), time
+        yield from _parts_of_folder(source)
         return
     # The folders of the source before the first that has a wildcard.
     fixed = Path(*takewhile(lambda name: not glob.has_magic(name), Path(source).parts[:-1]))
     for path in files_of(source):
         place = Place.of(path)
-        yield (
-            place,
-            path.relative_to(fixed).as_posix(),
-            place.files().get("", 0),
-        )  # a file may go meanwhile
+        # The file may go meanwhile.
+        time = place.files().get("", 0)
+        yield _part(place, path.relative_to(fixed).as_posix(), time)
+
+
+def _parts_of_folder(source: str) -> Iterator[Part]:
+    """The parts of a folder, or of a file or folder in an object store."""
+    folder = Place.of(source)
+    times = folder.files()
+    names = sorted(name for name in times if not re.search(r"(^|/)[._]", name))
+    if not names:
+        raise InputError(f"{folder.name}: no file is there")
+    for name in names:
+        yield _part(folder.below(name), name or os.path.basename(folder.path), times[name])
+
+
+def _part(place: Place, file: str, time: int) -> Part:
+    """The part of a file; refuses a file of an unknown format."""
+    format_of(Path(file))
+    stem = PurePath(file)
+    if file.lower().endswith(".gz"):
+        stem = stem.with_suffix("")
+    return Part(place, file, time, stem.with_suffix(SUFFIX).as_posix())
 
 
 def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
+    """The parts of a shard, such as 2/8."""
+    number = 0
+    count = 0
     match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", shard)
-    number, count = map(int, match.groups()) if match else (0, 0)
+    if match:
+        number = int(match[1])
+        count = int(match[2])
     if not 1 <= number <= count:
         raise InputError(
             f"shard {shard}: write NUMBER/COUNT; the shards of 8 are 1/8, 2/8 and so on to 8/8"
@@ -179,67 +211,81 @@ class VectorFolder:
     columns: Mapping[str, str]
 
     def open(self) -> Encoder:
-        """Loads the encoder, and makes the folder with its manifest; or checks how the vectors there were made."""
+        """Loads the encoder, and makes the folder with its manifest.
+
+        Of a folder that is there, it checks how the vectors were made.
+        """
         loaded = Encoder.load(self.encoder, precision=self.precision)
+        # The version and the encoder are for people; the fingerprint decides.
         settings: dict[str, Any] = {
             "isotune": version("isotune"),
-            "encoder": self.encoder,  # for people, as the version is; the fingerprint decides
+            "encoder": self.encoder,
             "fingerprint": loaded.fingerprint(),
             "dimension": loaded.dimension,
             "precision": self.precision or "as saved",
             "normalize": self.normalize,
             "columns": self.columns,
         }
-        name, manifest = self.place.name, self.place.below(MANIFEST)
+        manifest = self.place.below(MANIFEST)
         if not manifest.files():
-            if any(file[:1] not in (".", "_") for file in self.place.files()):
-                raise InputError(
-                    f"{name}: it has files that isotune encode did not make; name a new folder"
-                )
-            try:
-                with manifest.written(new=True) as file:
-                    file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
-            except InputError:
-                if not manifest.files():  # else another process was faster
-                    raise
+            self._make(manifest, settings)
         with manifest.read() as file:
-            theirs = read_json(file)
-        if theirs.get("fingerprint") != settings["fingerprint"]:
-            other = theirs.get("encoder")
+            self._check(read_json(file), settings)
+        return loaded
+
+    def _make(self, manifest: Place, settings: Mapping[str, Any]) -> None:
+        """Makes the folder with its manifest, unless another process is faster."""
+        if any(file[:1] not in (".", "_") for file in self.place.files()):
+            raise InputError(
+                f"{self.place.name}: it has files that isotune encode did not make; name a new "
+                "folder"
+            )
+        try:
+            with manifest.written(new=True) as file:
+                file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+        except InputError:
+            if not manifest.files():
+                raise
+
+    def _check(self, manifest: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        """Refuses a folder whose manifest has other settings."""
+        name = self.place.name
+        if manifest.get("fingerprint") != settings["fingerprint"]:
+            other = manifest.get("encoder")
             raise InputError(
                 f"{name}: it holds vectors of another encoder, {other}; name another folder"
             )
         for option in sorted(settings.keys() - {"isotune", "encoder"}):
-            if theirs.get(option) != settings[option]:
+            if manifest.get(option) != settings[option]:
                 raise InputError(
-                    f"{name}: its vectors were made with {option} {theirs.get(option)}, not {settings[option]}; name "
-                    "another folder or give the same options"
+                    f"{name}: its vectors were made with {option} {manifest.get(option)}, not "
+                    f"{settings[option]}; name another folder or give the same options"
                 )
-        return loaded
 
     def left(self, parts: Sequence[Part]) -> list[Part]:
         """The parts whose file of vectors is not there, or is not of the text as it is."""
-        if inside := [part for part in parts if part.source.path.startswith(f"{self.place.path}/")]:
-            text = inside[0].source.name
-            raise InputError(
-                f"{text}: it is in {self.place.name}, the folder of the vectors; name sources without it"
-            )
+        for part in parts:
+            if part.source.path.startswith(f"{self.place.path}/"):
+                raise InputError(
+                    f"{part.source.name}: it is in {self.place.name}, the folder of the vectors; "
+                    "name sources without it"
+                )
         times = self.place.files()
+        return [part for part in parts if not self._is_done(part, times.get(part.name))]
 
-        def is_done(part: Part) -> bool:
-            later = times.get(part.name, part.time - CLOCK) - part.time
-            return abs(later) < CLOCK or (
-                later > 0 and not self.place.is_local
-            )  # objects are newer than their text
+    def _is_done(self, part: Part, time: int | None) -> bool:
+        """Whether the part's file of vectors, of this time or not there, is of the text."""
+        if time is None:
+            return False
+        later = time - part.time
+        if abs(later) < CLOCK:
+            return True
+        # Objects are newer than their text.
+        return later > 0 and not self.place.is_local
 
-        return [part for part in parts if not is_done(part)]
-
-    def encode(
-        self, part: Part, encoder: Encoder, advance: Advance | None = None
-    ) -> tuple[int, int]:
-        """Makes the file of vectors of a part; returns its number of rows, and how many of their texts were cut."""
-        cut = encoder.seen["cut"]
+    def encode(self, part: Part, encoder: Encoder, advance: Advance | None = None) -> Encoded:
+        """Makes the file of vectors of a part."""
         with part.source.read() as text, self.place.below(part.name).written() as file:
-            rows = encode_file(encoder, text, file, self.columns, self.normalize, advance)
+            encoded = encode_rows(encoder, text, file, self.columns, self.normalize, advance)
             os.utime(file, ns=(part.time, part.time))
-        return rows, encoder.seen["cut"] - cut
+        return encoded

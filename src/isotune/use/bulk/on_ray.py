@@ -1,6 +1,7 @@
 """A folder of vectors that the machines of a Ray cluster make.
 
-A task makes one file of vectors, by `folder.py`. Each process of the cluster loads the encoder once.
+A task makes one file of vectors, by `folder.py`. Each process of the cluster loads the encoder
+once.
 """
 
 import os
@@ -18,6 +19,7 @@ from isotune.kernels.cpu.memory import tune_process
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.folder import Outcome, Part, VectorFolder, find_parts, tell
 from isotune.use.bulk.places import Place
+from isotune.use.bulk.vector_file import Encoded
 
 
 def encode_on_ray(
@@ -41,29 +43,37 @@ def encode_on_ray(
         columns, precision, normalize, advance: as `encode_files` has them.
     """
     parts = find_parts(sources)
-    encoder = (
-        os.path.abspath(encoder) if os.path.exists(encoder) else encoder
-    )  # tasks have another current folder
-    gpus = min(1, connect(address)[1])
-    ((_, number_type),) = spread(partial(resolved, precision), ["cuda" if gpus else "cpu"], gpus)
+    if os.path.exists(encoder):
+        # Tasks have another current folder.
+        encoder = os.path.abspath(encoder)
+    _, cluster_gpus = connect(address)
+    gpus = min(1, cluster_gpus)
+    device = "cpu"
+    if gpus:
+        device = "cuda"
+    ((_, number_type),) = spread(partial(resolved, precision), [device], gpus)
     number_type = cast(Precision | None, number_type)
     folder = VectorFolder(Place.of(out), encoder, number_type, normalize, dict(columns or {}))
     fingerprint = folder.open().fingerprint()
-    made_files = rows = cut = 0
+    files = 0
+    rows = 0
+    cut = 0
     problems = []
-    for _, made in spread(partial(_encode, folder, fingerprint), folder.left(parts), gpus):
-        if isinstance(made, str):
-            problems.append(made)
+    for _, result in spread(partial(_encode, folder, fingerprint), folder.left(parts), gpus):
+        if isinstance(result, str):
+            problems.append(result)
             continue
-        made_files, rows, cut = made_files + 1, rows + made[0], cut + made[1]
+        files += 1
+        rows += result.rows
+        cut += result.cut
         if advance:
-            advance(made[0])
+            advance(result.rows)
     tell(problems, len(parts))
-    return Outcome(len(parts), made_files, rows, len(folder.left(parts)), cut)
+    return Outcome(len(parts), files, rows, len(folder.left(parts)), cut)
 
 
-def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> tuple[int, int]:
-    """Makes a file of vectors: its rows, and how many texts were cut."""
+def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> Encoded:
+    """Makes a file of vectors."""
     return folder.encode(part, _loaded(folder.encoder, folder.precision, fingerprint))
 
 

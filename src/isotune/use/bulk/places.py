@@ -1,8 +1,11 @@
-"""Files and folders of this machine, and of object stores such as s3://bucket/texts, by pyarrow's file systems."""
+"""Files and folders of this machine, and of object stores such as s3://bucket/texts.
+
+They are reached by pyarrow's file systems.
+"""
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -16,9 +19,11 @@ from isotune.files import written
 class Place(NamedTuple):
     """A file or a folder. Another process gets the same place from its pickle."""
 
-    name: str  # for messages: a URI has no password here
+    name: str
+    """The name for messages. A URI has no password here."""
     system: fs.FileSystem
-    path: str  # in the system
+    path: str
+    """The path in the system."""
 
     @classmethod
     def of(cls, name: str | Path) -> "Place":
@@ -29,7 +34,8 @@ class Place(NamedTuple):
         try:
             system, path = fs.FileSystem.from_uri(str(name))
         except (ArrowException, OSError) as error:
-            reason = str(error).replace(str(name), "the address")  # which may have a password
+            # The address may have a password.
+            reason = str(error).replace(str(name), "the address")
             raise InputError(
                 f"{scheme}://...: no place for files ({' '.join(reason.split())})"
             ) from None
@@ -42,28 +48,33 @@ class Place(NamedTuple):
 
     def below(self, name: str) -> "Place":
         """The place of this name in the folder; of the name "", the place itself."""
-        return (
-            Place(os.path.join(self.name, name), self.system, f"{self.path}/{name}")
-            if name
-            else self
-        )
+        if not name:
+            return self
+        return Place(os.path.join(self.name, name), self.system, f"{self.path}/{name}")
 
     def files(self) -> dict[str, int]:
-        """The files in the folder and in its folders: the time in nanoseconds of each name. A file has the name ""."""
+        """The files in the folder and in its folders: {name: time in nanoseconds}.
+
+        If the place is a file itself, its name is "".
+        """
         with reaching(self.name):
-            found = [self.system.get_file_info(self.path)]
-            if not found[0].is_file:
-                found = self.system.get_file_info(
+            infos = [self.system.get_file_info(self.path)]
+            if not infos[0].is_file:
+                infos = self.system.get_file_info(
                     fs.FileSelector(self.path, allow_not_found=True, recursive=True)
                 )
-        return {file.path[len(self.path) + 1 :]: file.mtime_ns for file in found if file.is_file}
+        return {info.path[len(self.path) + 1 :]: info.mtime_ns for info in infos if info.is_file}
 
     @contextmanager
     def read(self) -> Iterator[Path]:
-        """The file as a file of this machine, which may be a copy; an `InputError` in the block names the place."""
-        with nullcontext("") if self.is_local else TemporaryDirectory() as folder:
+        """The file as a file of this machine, which may be a copy.
+
+        An `InputError` in the block names the place.
+        """
+        with ExitStack() as stack:
             path = Path(self.path)
             if not self.is_local:
+                folder = stack.enter_context(TemporaryDirectory())
                 path = Path(folder, path.name)
                 with reaching(self.name):
                     fs.copy_files(self.path, str(path), self.system)
@@ -74,14 +85,19 @@ class Place(NamedTuple):
 
     @contextmanager
     def written(self, *, new: bool = False) -> Iterator[Path]:
-        """A path to write at. What is there when the block ends becomes the file, which is whole or not there."""
+        """A path to write at.
+
+        What is there when the block ends becomes the file, which is whole or not there.
+        """
         if self.is_local:
             with written(Path(self.path), new=new) as path:
                 yield path
             return
         with TemporaryDirectory() as folder:
-            yield (path := Path(folder, "file"))
-            with reaching(self.name):  # an object gets its name when it is complete
+            path = Path(folder, "file")
+            yield path
+            # An object gets its name when it is complete.
+            with reaching(self.name):
                 fs.copy_files(str(path), self.path, destination_filesystem=self.system)
 
 

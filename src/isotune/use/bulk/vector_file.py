@@ -1,33 +1,48 @@
 """One file of text becomes one file of vectors, with memory for a few blocks of rows.
 
-A parquet file keeps its types. Columns of other files get the types that `isotune.use.tables` finds for them.
+A parquet file keeps its types. Columns of other files get the types that `isotune.use.tables` finds
+for them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from isotune.data import Sentence
 from isotune.data.records import opened, parquet_batches, read_file
 from isotune.data.rows import Record, checked_columns, tell_blank, text_value
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.stream import PART, Advance
+from isotune.encoder.stream import PART, Advance, Vectors, encode_stream
 from isotune.errors import InputError
 from isotune.use.tables import typed
 
-VECTOR = "vector"  # the name of the vectors' column
+# The name of the vectors' column.
+VECTOR = "vector"
 SUFFIXES = (".npy", ".parquet")
 
-Vectors = NDArray[np.float32]
-Source = tuple[str, pa.Schema, Iterator[pa.Table]]
-"""The column of the text, the schema, and the rows with a text, some at a time."""
+
+class Texts(NamedTuple):
+    """The rows of a file that have a text."""
+
+    column: str
+    """The column of the text."""
+    schema: pa.Schema
+    tables: Iterator[pa.Table]
+    """The rows, some at a time."""
+
+
+class Encoded(NamedTuple):
+    """What a file of vectors holds."""
+
+    rows: int
+    cut: int
+    """How many of the texts were cut to the encoder's limit."""
 
 
 def write_npy(file: BinaryIO, dimension: int, blocks: Iterable[Vectors]) -> int:
@@ -37,8 +52,9 @@ def write_npy(file: BinaryIO, dimension: int, blocks: Iterable[Vectors]) -> int:
     for vectors in blocks:
         file.write(vectors.astype("<f4", order="C", copy=False).data)
         rows += len(vectors)
+    # The header has room for any number of rows.
     file.seek(0)
-    _write_header(file, rows, dimension)  # numpy leaves room for any number
+    _write_header(file, rows, dimension)
     return rows
 
 
@@ -46,7 +62,8 @@ def write_parquet(
     file: BinaryIO, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]
 ) -> int:
     """Writes blocks of n rows with vectors [n, dimension]; returns the number of rows."""
-    rows, field = 0, pa.field(VECTOR, pa.list_(pa.float32(), dimension))
+    rows = 0
+    field = pa.field(VECTOR, pa.list_(pa.float32(), dimension))
     with pq.ParquetWriter(file, schema.append(field)) as writer:
         for table, vectors in blocks:
             column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), dimension)
@@ -69,34 +86,56 @@ def encode_file(
     normalize: bool,
     advance: Advance | None = None,
 ) -> int:
-    """Writes a parquet file of a file's rows, in order and without blank texts, with `encode_files`' options."""
-    with (_parquet if source.suffix.lower() == ".parquet" else _records)(source, columns) as (
-        column,
-        schema,
-        tables,
-    ):
+    """Makes a file of vectors as `encode_rows` does; returns the number of rows."""
+    return encode_rows(encoder, source, target, columns, normalize, advance).rows
+
+
+def encode_rows(
+    encoder: Encoder,
+    source: Path,
+    target: Path,
+    columns: Mapping[str, str],
+    normalize: bool,
+    advance: Advance | None = None,
+) -> Encoded:
+    """Writes a parquet file of a file's rows, in order and without blank texts.
+
+    The options are those of `encode_files`.
+    """
+    with _texts_of(source, columns) as (column, schema, tables):
         if VECTOR in schema.names:
             raise InputError(
-                f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name"
+                f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get "
+                "this name"
             )
-        rows = schema.empty_table()  # those that were read and not yet written
+        # The rows that were read and not yet written.
+        rows = schema.empty_table()
+        cut = 0
 
         def texts() -> Iterator[str]:
             nonlocal rows
             for table in tables:
                 rows = pa.concat_tables([rows, table])
-                yield from (text.strip() for text in table[column].to_pylist())
+                for text in table[column].to_pylist():
+                    yield text.strip()
 
         def encoded() -> Iterator[tuple[pa.Table, Vectors]]:
-            nonlocal rows
-            for part, vectors in encoder.encode_parts(
-                texts(), normalize=normalize, advance=advance
-            ):
-                yield rows.slice(0, len(part)), vectors
-                rows = rows.slice(len(part))
+            nonlocal rows, cut
+            for part in encode_stream(encoder, texts(), normalize, advance):
+                count = len(part.sentences)
+                cut += part.cut
+                yield rows.slice(0, count), part.vectors
+                rows = rows.slice(count)
 
         with target.open("wb") as file:
-            return write_parquet(file, schema, encoder.dimension, encoded())
+            count = write_parquet(file, schema, encoder.dimension, encoded())
+    return Encoded(count, cut)
+
+
+def _texts_of(path: Path, columns: Mapping[str, str]) -> AbstractContextManager[Texts]:
+    if path.suffix.lower() == ".parquet":
+        return _parquet_texts(path, columns)
+    return _record_texts(path, columns)
 
 
 def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -> str:
@@ -104,41 +143,47 @@ def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -
     if len(groups) > 1:
         names = ", ".join(name for (name,) in groups)
         raise InputError(
-            f"{path}: it has several texts in a row ({names}); name one by columns, as sentence=COLUMN"
+            f"{path}: it has several texts in a row ({names}); name one by columns, as "
+            "sentence=COLUMN"
         )
     return groups[0][0]
 
 
 @contextmanager
-def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[Source]:
+def _parquet_texts(path: Path, columns: Mapping[str, str]) -> Iterator[Texts]:
     with opened(path) as file:
         schema = next(parquet_batches(file, str(path), PART)).schema
     column = _text_column(path, schema.names, columns)
 
     def tables() -> Iterator[pa.Table]:
-        done, blank = 0, []
+        done = 0
+        blank = []
         with opened(path) as file:
             for batch in parquet_batches(file, str(path), PART):
                 table = pa.Table.from_batches([batch])
-                texts = enumerate(table[column].to_pylist(), done + 1)
-                filled = [
-                    text_value(text, column, f"{path}:{number}") != "" for number, text in texts
-                ]
-                blank += [done + row for row, is_filled in enumerate(filled, 1) if not is_filled]
+                filled = []
+                for number, text in enumerate(table[column].to_pylist(), done + 1):
+                    has_text = text_value(text, column, f"{path}:{number}") != ""
+                    filled.append(has_text)
+                    if not has_text:
+                        blank.append(number)
                 done += len(table)
-                yield table.filter(pa.array(filled, pa.bool_())) if not all(filled) else table
+                if not all(filled):
+                    table = table.filter(pa.array(filled, pa.bool_()))
+                yield table
         tell_blank(str(path), blank)
 
-    yield column, schema, tables()
+    yield Texts(column, schema, tables())
 
 
 @contextmanager
-def _records(path: Path, columns: Mapping[str, str]) -> Iterator[Source]:
+def _record_texts(path: Path, columns: Mapping[str, str]) -> Iterator[Texts]:
     records = read_file(path)
     first = next(records, None)
     if first is None:
         raise InputError(f"{path}: nothing in it but blank lines or a header")
-    column = _text_column(path, list(first[1]), columns)
+    names = list(first[1])
+    column = _text_column(path, names, columns)
 
     def filled() -> Iterator[tuple[str, Record]]:
         blank = []
@@ -150,6 +195,8 @@ def _records(path: Path, columns: Mapping[str, str]) -> Iterator[Source]:
                 blank.append(number)
         tell_blank(str(path), blank)
 
-    known = pa.schema([(name, pa.string() if name == column else pa.null()) for name in first[1]])
-    with typed(filled(), known) as (schema, tables):
-        yield column, schema, tables
+    # The types of the other columns are found in the records.
+    types = dict.fromkeys(names, pa.null())
+    types[column] = pa.string()
+    with typed(filled(), pa.schema(types)) as (schema, tables):
+        yield Texts(column, schema, tables)
