@@ -11,6 +11,7 @@ import numpy as np
 from isotune.data import DATASETS, HIGHEST_SCORE, ScoredPair
 from isotune.encoder.calibration import Calibration
 from isotune.errors import InputError
+from isotune.evaluation.copies import Groups, groups_of_copies, tell_copies
 from isotune.evaluation.task_rows import rows_of
 from isotune.evaluation.vectors import Floats, sentence_vectors, unit_length
 
@@ -58,6 +59,11 @@ def calibrate(
             raise InputError(
                 f"{name}: all {len(rows)} pairs have one {kind}; give pairs that mean the same and others"
             )
+    groups = groups_of_copies([row.sentence1 for row in rows], [row.sentence2 for row in rows])
+    if groups is not None:
+        tell_copies(name, groups, "pair", "each counts once, with the mean of its scores")
+        cosines = _means_of_groups(cosines, groups)
+        same = _means_of_groups(same, groups)
     slope, threshold, deviation = fit(cosines, same)
     if slope <= 0:
         raise InputError(
@@ -65,7 +71,7 @@ def calibrate(
         )
     low, high = threshold - DEVIATIONS * deviation, threshold + DEVIATIONS * deviation
     found = {"slope": slope, "threshold": threshold, "low": low, "high": high}
-    return Calibration(**found, pairs=len(rows), fingerprint=encoder.fingerprint())
+    return Calibration(**found, pairs=len(same), fingerprint=encoder.fingerprint())
 
 
 def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
@@ -92,6 +98,11 @@ def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
     )  # [2]: of the threshold, by the intercept and the slope, with sign -
     variance = gradient @ np.linalg.solve((features.T * variances) @ features, gradient)
     return float(slope), float(threshold), float(np.sqrt(variance))
+
+
+def _means_of_groups(values: Floats, groups: Groups) -> Floats:
+    """The mean of the values [N] of each group, [groups]."""
+    return np.bincount(groups, values) / np.bincount(groups)
 
 
 def _shares(scores: Floats, name: str, scale: float | None) -> Floats:

@@ -1,7 +1,8 @@
 """Classifiers on frozen vectors: what they are trained on, how their settings are chosen, what they are tested on.
 
 A task has the part train; train and test; or train, dev and test. With train alone, the rows are split into folds, and
-each row is tested by a classifier that has not seen it. All folds are stratified, and shuffled by SentEval's seed.
+each row is tested by a classifier that was trained without the row's fold. All folds are stratified, and shuffled by
+SentEval's seed. Copies of a text stand in one fold where a task says which rows are copies.
 """
 
 import warnings
@@ -14,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotune.evaluation.copies import Groups
 from isotune.evaluation.probes import SEED, Integers, train_probes
+from isotune.evaluation.vectors import Floats
 
 FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
@@ -50,24 +53,36 @@ class Logistic:
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Trains on train and tests on test, or by folds if there is no test; a part dev is ignored."""
+        if "test" not in parts:
+            return self.by_folds(parts["train"])
+        features, targets = parts["train"]
+        test_features, _ = parts["test"]
+        predictions = self._predict(features.cpu().numpy(), targets, test_features.cpu().numpy())
+        return ClassifierResult(predictions, "trained on train, tested on test", None, (self.c,))
+
+    def by_folds(self, rows: Rows, groups: Groups | None = None) -> ClassifierResult:
+        """Tests each row by a classifier that was trained on the other folds; a group's rows stand in one fold."""
+        features, targets = rows
+        x = features.cpu().numpy()
+        predictions = np.empty_like(targets)
+        for seen, test in _folds_of_groups(targets, groups):
+            predictions[test] = self._predict(x[seen], targets[seen], x[test])
+        return ClassifierResult(predictions, f"{FOLDS} folds", None, (self.c,))
+
+    def _predict(self, x: Floats, y: Integers, tested: Floats) -> Integers:
+        """The classes of tested rows [M, d], by training rows [N, d] and their classes [N]."""
         from sklearn.linear_model import LogisticRegression
-        from sklearn.model_selection import cross_val_predict
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
         from threadpoolctl import threadpool_limits
 
+        if np.ptp(y) == 0:
+            # A class that stands in one fold alone may leave a single class for the training.
+            return np.full(len(tested), y[0])
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
-        x, y = parts["train"][0].cpu().numpy(), parts["train"][1]
-        with threadpool_limits(
-            1, "blas"
-        ):  # its products are small: several threads wait for each other
-            if "test" in parts:
-                predictions = classifier.fit(x, y).predict(parts["test"][0].cpu().numpy())
-                protocol = "trained on train, tested on test"
-            else:
-                predictions = cross_val_predict(classifier, x, y, cv=_folds(y))
-                protocol = f"{FOLDS} folds"
-        return ClassifierResult(predictions, protocol, None, (self.c,))
+        # The products of L-BFGS are small: several threads would wait for each other.
+        with threadpool_limits(1, "blas"):
+            return classifier.fit(x, y).predict(tested)
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,17 @@ def _choose(accuracy: Tensor) -> tuple[float, int]:
     """The best accuracy of [decays], in two decimals of per cent, and its first place, as in SentEval."""
     rounded = (100 * accuracy.cpu().numpy()).round(2)
     return float(rounded.max()) / 100, int(rounded.argmax())
+
+
+def _folds_of_groups(targets: Integers, groups: Groups | None) -> list[tuple[Integers, Integers]]:
+    """Folds of the groups' first rows, by their classes [N]; each further row stands in the fold of its group."""
+    if groups is None:
+        return _folds(targets)
+    _, first = np.unique(groups, return_index=True)
+    return [
+        (np.flatnonzero(np.isin(groups, seen)), np.flatnonzero(np.isin(groups, test)))
+        for seen, test in _folds(targets[first])
+    ]
 
 
 def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:

@@ -1,4 +1,7 @@
-"""How sure a score is: the bootstrap resamples the rows of a task, and scores all encoders on the same samples."""
+"""How sure a score is: the bootstrap resamples the rows of a task, and scores all encoders on the same samples.
+
+Rows of a group are copies of each other: they are drawn together, so that copies make no score surer.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
+from isotune.evaluation.copies import Groups
 from isotune.evaluation.results import Aggregation, Metric
 from isotune.evaluation.vectors import Floats
 
 RESAMPLES = 1000
-MOST_COUNTS = 1_000_000  # of pairs x resamples at a time, which bounds memory
+
+MOST_COUNTS = 1_000_000
+"""The product of rows and resamples that are held at a time, which bounds the memory."""
 
 
 def resampled_correlations(
@@ -22,6 +28,7 @@ def resampled_correlations(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    groups: Groups | None = None,
 ) -> Floats:
     """An encoder's scores [resamples] on samples of N pairs, drawn with replacement, from its cosines [N].
 
@@ -30,45 +37,63 @@ def resampled_correlations(
     sample is stored as the count of each pair. Ranks are sums of counts, so the pairs are sorted once and not once a
     sample.
     """
-    parts = [np.full(len(cosines), True)]
-    if aggregation != "all":
-        subsets = (np.asarray(pairs.subsets) == name for name in dict.fromkeys(pairs.subsets))
-        parts = [rows for rows in subsets if np.ptp(pairs.scores[rows]) > 0]
-    sizes = np.array([rows.sum() if aggregation == "wmean" else 1 for rows in parts])
+    subsets = _subsets(pairs, aggregation)
+    sizes = np.ones(len(subsets))
+    if aggregation == "wmean":
+        sizes = np.array([rows.sum() for rows in subsets])
     scores = np.zeros(resamples)
-    for number, rows in enumerate(parts):
-        of_part = pairs.scores[rows], cosines[rows]
-        found = []
-        for counts in _samples(len(of_part[0]), resamples, (seed, number)):
-            first, second = (
-                _ranks(counts, values)
-                if metric == "spearman"
-                else np.broadcast_to(values, counts.shape)
-                for values in of_part
-            )
-            found.append(_pearson(counts, first, second))
-        scores += sizes[number] / sizes.sum() * np.concatenate(found)
+    for number, rows in enumerate(subsets):
+        gold = pairs.scores[rows]
+        cosines_of_subset = cosines[rows]
+        groups_of_subset = None if groups is None else _numbered_anew(groups[rows])
+        blocks = []
+        for counts in _samples(len(gold), resamples, (seed, number), groups_of_subset):
+            first = np.broadcast_to(gold, counts.shape)
+            second = np.broadcast_to(cosines_of_subset, counts.shape)
+            if metric == "spearman":
+                first = _ranks(counts, gold)
+                second = _ranks(counts, cosines_of_subset)
+            blocks.append(_pearson(counts, first, second))
+        scores += sizes[number] / sizes.sum() * np.concatenate(blocks)
     return scores
 
 
-def resampled_means(values: NDArray[Any], seed: int = 0) -> Floats:
+def _subsets(pairs: ScoredPairs, aggregation: Aggregation) -> list[NDArray[np.bool_]]:
+    """The rows [N] of each subset over which a correlation is taken: all, or those with different gold scores."""
+    if aggregation == "all":
+        return [np.full(len(pairs.scores), True)]
+    names = np.asarray(pairs.subsets)
+    subsets = [names == name for name in dict.fromkeys(pairs.subsets)]
+    return [rows for rows in subsets if np.ptp(pairs.scores[rows]) > 0]
+
+
+def _numbered_anew(groups: Groups) -> Groups:
+    """The groups with numbers from 0 that leave none out."""
+    _, numbers = np.unique(groups, return_inverse=True)
+    return numbers
+
+
+def resampled_means(values: NDArray[Any], seed: int = 0, groups: Groups | None = None) -> Floats:
     """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows, the same for every encoder."""
-    return np.concatenate(
-        [counts @ values / len(values) for counts in _samples(len(values), RESAMPLES, (seed, 0))]
-    )
+    blocks = []
+    for counts in _samples(len(values), RESAMPLES, (seed, 0), groups):
+        sums = counts @ values  # [n, ...]
+        drawn = counts.sum(1).reshape(-1, *[1] * (sums.ndim - 1))  # [n, 1 ...]
+        blocks.append(sums / drawn)
+    return np.concatenate(blocks)
 
 
-def resampled_macro_f1(numbers: Floats, seed: int = 0) -> Floats:
+def resampled_macro_f1(numbers: Floats, seed: int = 0, groups: Groups | None = None) -> Floats:
     """The macro F1 [RESAMPLES] of true and predicted class numbers [N, 2], over samples of N rows."""
-    true, predicted = (
-        column[:, None] == np.unique(numbers) for column in numbers.T
-    )  # [N, classes]
-    scores = []
-    for counts in _samples(len(numbers), RESAMPLES, (seed, 0)):
+    classes = np.unique(numbers)
+    true = numbers[:, :1] == classes  # [N, classes]
+    predicted = numbers[:, 1:] == classes  # [N, classes]
+    blocks = []
+    for counts in _samples(len(numbers), RESAMPLES, (seed, 0), groups):
         all_of_class = counts @ true + counts @ predicted  # [n, classes]
         f1 = 2 * (counts @ (true & predicted)) / np.maximum(all_of_class, 1)
-        scores.append(f1.sum(1) / (all_of_class > 0).sum(1))
-    return np.concatenate(scores)
+        blocks.append(f1.sum(1) / (all_of_class > 0).sum(1))
+    return np.concatenate(blocks)
 
 
 def interval(values: Floats) -> tuple[float, float]:
@@ -77,32 +102,37 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[Floats]:
-    """Samples of `size` rows, some at a time: the count of each row [n, size]."""
+def _samples(
+    rows: int, resamples: int, seed: tuple[int, int], groups: Groups | None = None
+) -> Iterator[Floats]:
+    """Samples of N rows, some at a time: the count of each row [n, N]. As many groups are drawn as there are."""
+    size = rows if groups is None else int(groups.max()) + 1
     generator = np.random.default_rng([*seed, size])
     shares = np.full(size, 1 / size)
-    chunk = max(1, MOST_COUNTS // size)
+    chunk = max(1, MOST_COUNTS // rows)
     for start in range(0, resamples, chunk):
-        yield generator.multinomial(size, shares, min(chunk, resamples - start)).astype(np.float64)
+        counts = generator.multinomial(size, shares, min(chunk, resamples - start))
+        counts = counts.astype(np.float64)
+        yield counts if groups is None else counts[:, groups]
 
 
 def _ranks(counts: Floats, values: Floats) -> Floats:
     """The ranks [B, N] of N values in B samples that hold value i counts[:, i] times; ties share their mean rank."""
-    _, places, often = np.unique(
-        values, return_inverse=True, return_counts=True
-    )  # places: [N], often: [distinct]
+    # `places` is [N], and `repeats` is [distinct].
+    _, places, repeats = np.unique(values, return_inverse=True, return_counts=True)
     order = np.argsort(places, kind="stable")
-    sizes = np.add.reduceat(counts[:, order], np.cumsum(often) - often, axis=1)  # [B, distinct]
-    means = np.cumsum(sizes, axis=1) - (sizes - 1) / 2  # [B, distinct] the mean rank of each
+    starts = np.cumsum(repeats) - repeats
+    sizes = np.add.reduceat(counts[:, order], starts, axis=1)  # [B, distinct]
+    # The mean rank of each distinct value.
+    means = np.cumsum(sizes, axis=1) - (sizes - 1) / 2  # [B, distinct]
     return means[:, places]
 
 
 def _pearson(counts: Floats, first: Floats, second: Floats) -> Floats:
     """Pearson's correlations [B] of N values [B, N] that count counts [B, N] times; 0 if one variable is constant."""
     total = counts.sum(1, keepdims=True)
-    first, second = (
-        values - (counts * values).sum(1, keepdims=True) / total for values in (first, second)
-    )
+    first = first - (counts * first).sum(1, keepdims=True) / total
+    second = second - (counts * second).sum(1, keepdims=True) / total
     products = (counts * first * second).sum(1)
     lengths = np.sqrt((counts * first**2).sum(1) * (counts * second**2).sum(1))
     return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)

@@ -104,6 +104,10 @@ class TransferResult(Result):
     macro_f1: Fraction | None = (
         None  # the mean of the classes' F1, for texts with labels of the user
     )
+    largest_class: Fraction | None = None  # its share of the rows tested on
+    copies: int = (
+        0  # rows that are copies of others, and stand in their fold; 0 if copies count as texts
+    )
     dev_accuracy: (
         Fraction | None
     )  # by which the regularisation was chosen; None if the regularisation is fixed

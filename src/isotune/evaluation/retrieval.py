@@ -7,6 +7,7 @@ The measures are those of trec_eval, on which BEIR and mteb rest. The gain of a 
 rank r counts 1 / log2(r + 1). Of equally near documents, the one with the larger id comes first.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from isotune.data import Pair, ScoredPairs
 from isotune.data.records import read_file
+from isotune.data.rows import normalized
 from isotune.data.sources import Source
-from isotune.errors import InputError, telling, unknown
+from isotune.errors import InputError, counted, telling, unknown
+from isotune.evaluation.copies import Groups, groups_of_copies, tell_copies
 from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
 from isotune.evaluation.task_rows import place_and_part, rows_of
 from isotune.evaluation.vectors import (
@@ -27,6 +30,8 @@ from isotune.evaluation.vectors import (
     sentence_vectors,
     unit_length,
 )
+
+logger = logging.getLogger(__name__)
 
 DEPTH = 100  # ranks that are looked at
 DISCOUNTS = 1 / np.log2(np.arange(2, 12))  # of the first ten ranks
@@ -45,6 +50,11 @@ class RetrievalTask:
 
     measure = RANKING_MEASURES[0]  # what the task's score is
     unit = "queries"  # what its rows are
+
+    @property
+    def groups(self) -> Groups | None:
+        """Which queries are copies of each other; None if there are none."""
+        return groups_of_copies(self.queries)
 
     def __post_init__(self) -> None:
         if len(self.documents) < 2:
@@ -110,7 +120,23 @@ def load_retrieval(name: str, source: Source) -> RetrievalTask:
     grades: dict[str, dict[int, int]] = {query: {} for query in queries}
     for query, document in pairs:
         grades[query][numbers[document]] = 1
-    return RetrievalTask(name, queries, documents, list(grades.values()))
+    task = RetrievalTask(name, queries, documents, list(grades.values()))
+    tell_copies(name, task.groups, "query", "an interval counts copies as one query")
+    _tell_own_answers(name, pairs)
+    return task
+
+
+def _tell_own_answers(name: str, pairs: Sequence[Pair]) -> None:
+    """Warns of queries that are their answer, because every encoder finds these."""
+    own = {query for query, answer in pairs if normalized(query) == normalized(answer) != b""}
+    if own:
+        verb = "is its own answer" if len(own) == 1 else "are their own answers"
+        logger.warning(
+            "%s: %s %s, which every encoder finds; leave out such rows",
+            name,
+            counted(len(own), "query"),
+            verb,
+        )
 
 
 def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:

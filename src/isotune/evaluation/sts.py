@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
+from isotune.evaluation.copies import Groups
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
@@ -24,8 +25,14 @@ class STSTask:
 
     pairs: ScoredPairs
 
-    measure = "spearman"  # what the task's score is
-    unit = "pairs"  # what its rows are
+    groups: Groups | None = None
+    """Which pairs are copies of each other; None if there are none, or if each pair counts."""
+
+    measure = "spearman"
+    """What the task's score is."""
+
+    unit = "pairs"
+    """What the task's rows are."""
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from isotune.data import DATASETS, ScoredPair, available, read_scored_pairs
 from isotune.data.sources import Source
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
+from isotune.evaluation.copies import groups_of_copies, tell_copies
 from isotune.evaluation.geometry import load_geometry
 from isotune.evaluation.intervals import resampled_correlations, resampled_macro_f1, resampled_means
 from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskResult, ranking_scores
@@ -67,17 +68,23 @@ def resampled(
         case STSTask():
             return {
                 task.name: resampled_correlations(
-                    task.pairs, values, aggregation, metric, seed=seed
+                    task.pairs, values, aggregation, metric, seed=seed, groups=task.groups
                 )
             }
         case RetrievalTask():
             return dict(
-                zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True)
+                zip(
+                    ranking_scores(task.name),
+                    resampled_means(values, seed, task.groups).T,
+                    strict=True,
+                )
             )
         case TransferTask():
-            accuracy = resampled_means(values[:, 0] == values[:, 1], seed)
+            accuracy = resampled_means(values[:, 0] == values[:, 1], seed, task.groups)
             more = (
-                {f"{task.name}-macro-f1": resampled_macro_f1(values, seed)} if task.macro_f1 else {}
+                {f"{task.name}-macro-f1": resampled_macro_f1(values, seed, task.groups)}
+                if task.macro_f1
+                else {}
             )
             return {task.name: accuracy, **more}
 
@@ -257,7 +264,14 @@ def load_dev(source: str) -> DevTask:
 def _load_pairs(name: str, source: Source) -> STSTask:
     place, columns = place_and_columns(source, ScoredPair)
     pairs = read_scored_pairs(place, columns=columns)
-    return STSTask(replace(pairs, name=name, split="") if name else pairs)
+    # The pairs of a named dataset are drawn one by one, so that its intervals stay what they were.
+    groups = None
+    if pairs.name not in DATASETS:
+        groups = groups_of_copies(pairs.sentence1, pairs.sentence2)
+        tell_copies(name or pairs.name, groups, "pair", "an interval counts copies as one pair")
+    if name:
+        pairs = replace(pairs, name=name, split="")
+    return STSTask(pairs, groups)
 
 
 _LOADERS: Mapping[str, Callable[[str, Source], DevTask]] = {

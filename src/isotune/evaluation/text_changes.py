@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from isotune.evaluation import correlations
+from isotune.evaluation.copies import distinct_texts
 from isotune.evaluation.results import Result
 from isotune.evaluation.vectors import Floats, unit_length
 
@@ -44,7 +45,7 @@ class TextChanges(Result):
 
 def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
     """At most `SENTENCES` different sentences, drawn from the first `READ`."""
-    distinct = list(dict.fromkeys(islice(texts, READ)))
+    distinct = distinct_texts(islice(texts, READ))
     if len(distinct) <= SENTENCES:
         return distinct
     drawn = np.random.default_rng(seed).choice(len(distinct), SENTENCES, replace=False)

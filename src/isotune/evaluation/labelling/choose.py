@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from isotune.data import ScoredPair, ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
+from isotune.evaluation.copies import distinct_texts
 from isotune.evaluation.intervals import resampled_correlations
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
@@ -27,7 +28,7 @@ def choose_pairs(
 ) -> list[tuple[str, str]]:
     """At most `count` pairs of sentences, in an order whose every first part is spread over the similarities."""
     random = np.random.default_rng(seed)
-    texts = list(dict.fromkeys(sentences))
+    texts = distinct_texts(sentences)
     if len(texts) > SENTENCES:
         texts = [texts[i] for i in np.sort(random.choice(len(texts), SENTENCES, replace=False))]
     if len(texts) < 2:
