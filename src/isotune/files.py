@@ -13,7 +13,7 @@ import shutil
 import time
 import tomllib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -157,8 +157,11 @@ def checksum_of(text: str, name: str) -> str:
     return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
 
 
-def verify_checksums(folder: Path) -> bool:
-    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
+def verify_checksums(folder: Path, missing_ok: Collection[str] = ()) -> bool:
+    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file.
+
+    Files whose names are in `missing_ok` may be missing.
+    """
     if not (folder / CHECKSUMS).exists():
         return False
     with telling((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
@@ -171,10 +174,18 @@ def verify_checksums(folder: Path) -> bool:
             name = path.relative_to(folder).as_posix()
             if name in listed and path.is_file() and listed[name] == file_sha256(path):
                 del listed[name]
-    if listed:
+    missing = [name for name in listed if name and not (folder / name).exists()]
+    damaged = [name or CHECKSUMS for name in listed if name not in missing]
+    if damaged:
         raise InputError(
-            f"{folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
-            f"was changed on purpose, remove {CHECKSUMS}"
+            f"{folder}: {min(damaged)} is damaged: it is not the file that {CHECKSUMS} names; "
+            f"if it was changed on purpose, remove {CHECKSUMS}"
+        )
+    needed = [name for name in missing if name not in missing_ok]
+    if needed:
+        raise InputError(
+            f"{folder}: {min(needed)} is missing, and {CHECKSUMS} names it; if it was removed on "
+            f"purpose, remove {CHECKSUMS}"
         )
     return True
 
