@@ -136,3 +136,14 @@ def test_the_card_of_an_export(tiny_model: Path) -> None:
     assert "from encode import encode" in card
     assert "sentence_transformers" not in card
     assert "fastembed" in card
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "data.json", "cosines.npz"])
+def test_a_card_is_written_without_what_a_missing_file_says(
+    run: Path, tmp_path: Path, name: str
+) -> None:
+    partial_run = shutil.copytree(run, tmp_path / "run")
+    (partial_run / name).unlink(missing_ok=True)
+    encoder = Encoder.load(partial_run / "encoder")
+    path = write_card(encoder, partial_run / "encoder")
+    assert "made by isotune" in path.read_text("utf-8")

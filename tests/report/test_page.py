@@ -10,6 +10,7 @@ from isotune.data.overlap import Shared
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.results import MEASURES
+from isotune.files import checksums
 from isotune.report import write_report
 from isotune.report.stages import sealed
 from tests.report.conftest import Page, make_run, second_stage, write_metrics
@@ -325,6 +326,31 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
 def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: str) -> None:
     (run / name).write_bytes(content.encode())
     with pytest.raises(InputError, match=message):
+        write_report(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        ("evaluation.json", {"Before and after"}),
+        ("cosines.npz", {"Cosine against gold score"}),
+        ("data.json", {"Data"}),
+        ("environment.json", {"Environment"}),
+        ("recipe.toml", {"Settings"}),
+    ],
+)
+def test_the_section_of_a_missing_file_is_left_out(
+    run: Path, finished: Page, name: str, headings: set[str]
+) -> None:
+    names = [path.name for path in run.iterdir() if path.is_file()]
+    (run / "SHA256SUMS").write_text(checksums(run, names))
+    (run / name).unlink()
+    assert set(finished.headings) - set(report(run).headings) == headings
+    (run / "metrics.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"metrics\.jsonl is damaged: it is not the file that SHA"):
+        write_report(run)
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(InputError, match=r"metrics\.jsonl is missing, and SHA256SUMS names it"):
         write_report(run)
 
 

@@ -34,7 +34,8 @@ def sentence_vectors(
     vectors = np.asarray(encode(list(place)))  # [distinct, d]
     if not np.isfinite(vectors).all():
         raise UselessVectors(
-            f"{task}: the encoder gives vectors with NaN or infinite values; its weights are damaged"
+            f"{task}: the encoder gives vectors with NaN or infinite values; "
+            "load it with another precision, or take another encoder"
         )
     if len(place) == len(sentences):
         return vectors

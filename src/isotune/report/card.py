@@ -19,6 +19,7 @@ from isotune.errors import telling
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
+from isotune.report.stages import OPTIONAL
 from isotune.report.templates import template
 
 CARD = "README.md"
@@ -87,7 +88,7 @@ def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bo
 
 
 def _read_run(folder: Path) -> dict[str, Any]:
-    verify_checksums(folder)
+    verify_checksums(folder, missing_ok=OPTIONAL)
     recipe = read_toml("recipe", folder / "recipe.toml", {})
     model = str(recipe.get("model", BUNDLED_MODEL))
     local, path = local_model(model), folder / "evaluation.json"

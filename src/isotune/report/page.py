@@ -15,13 +15,13 @@ from isotune.evaluation.tasks import task_title
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
-from isotune.report.stages import METRIC_TITLES, group_by_stage, read_records
+from isotune.report.stages import METRIC_TITLES, OPTIONAL, group_by_stage, read_records
 from isotune.report.templates import template
 
 
 def write_report(run: Path) -> Path:
     """Writes `report.html` into the run folder and returns its path."""
-    verify_checksums(run)
+    verify_checksums(run, missing_ok=OPTIONAL)
     metrics = read_records(run / "metrics.jsonl")
     data, environment = (
         read_json(run / name, missing_ok=True) for name in ("data.json", "environment.json")

@@ -23,6 +23,16 @@ DEV_KEYS = (
     "score",
     "best",
 )  # a dev record's other keys are parts of its score
+OPTIONAL = (
+    "recipe.toml",
+    "evaluation.json",
+    "data.json",
+    "environment.json",
+    "text-changes.json",
+    "cosines.npz",
+)
+"""The files of a run that may be missing: a report or a card is written without what they say."""
+
 METRIC_TITLES = {
     name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")
 }
