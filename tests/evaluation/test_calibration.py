@@ -144,6 +144,20 @@ def test_pairs_that_say_nothing_are_refused(
         isotune.calibrate(encoder, rows)
 
 
+@pytest.mark.parametrize("few", [2, 19])
+def test_few_pairs_are_refused(encoder: Encoder, pairs: Path, few: int) -> None:
+    lines = [line.split("\t") for line in pairs.read_text().splitlines()[1:]]
+    rows = [ScoredPair(first, second, float(score)) for first, second, score in lines]
+    rows = [row for row in rows if row.sentence1 != row.sentence2]
+    rows.sort(key=lambda row: row.score)
+    spread = rows[: few // 2] + rows[-(few - few // 2) :]
+    # Copies make no more pairs of them.
+    copies = [row._replace(sentence1=row.sentence1.upper()) for row in spread] * 20
+    message = f"the pairs: {few} different pairs, and 20 are needed to calibrate; score more"
+    with pytest.raises(InputError, match=message):
+        isotune.calibrate(encoder, spread + copies)
+
+
 def test_pairs_of_one_cosine_are_refused(encoder: Encoder) -> None:
     with pytest.raises(InputError, match="all 2 pairs have one cosine"):
         isotune.calibrate(
