@@ -39,7 +39,7 @@ def random_labels(times: int) -> TaskRows:
     generator = random.Random(0)
     rows = []
     for number in range(90):
-        text = " ".join(generator.choices("printer cable router screen mouse".split(), k=5))
+        text = " ".join(generator.choices(["printer", "cable", "router", "screen", "mouse"], k=5))
         label = generator.choice("abc")
         for spelling in spellings(f"{text} {number}", times):
             rows.append(LabelledSentence(spelling, label))
