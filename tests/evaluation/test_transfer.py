@@ -127,7 +127,7 @@ def test_the_features_of_a_pair() -> None:
     assert result.accuracy == pytest.approx(2 / 3)
     assert result.f1 == pytest.approx(0.8)
     assert sorted(encoder.asked) == ["a", "aaa", "aab", "ab", "b", "bb"]
-    assert result.scores("all", "spearman") == {"toy": result.accuracy, "toy-f1": result.f1}
+    assert result.scores() == {"toy": result.accuracy, "toy-f1": result.f1}
 
 
 def test_rows_are_in_sentevals_order(real_data: Path) -> None:

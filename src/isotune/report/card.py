@@ -110,7 +110,7 @@ def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
     """The tasks of a run, with their scores x 100 before and after; geometry does not say which encoder is better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
     spaces = [
-        task.scores("all", "spearman")
+        task.scores()
         for task in evaluation.after.tasks
         if isinstance(task, GeometryResult)
     ]

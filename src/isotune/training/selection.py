@@ -103,7 +103,7 @@ def score_task(
     result = workers.by_leader(scored)
     if isinstance(result, InputError):
         raise result
-    return Score(result.scores("all", "spearman")[task.name], task.measure)
+    return Score(result.scores()[task.name], task.measure)
 
 
 def score_rows(
