@@ -1,7 +1,7 @@
 """The model card of an encoder: README.md, as the Hugging Face hub shows it.
 
-What a card says is read from the run folder around the encoder. What is not known there is said to be unknown. Names of
-local files and folders are told without their paths.
+What a card says is read from the run folder around the encoder. What is not known there is said to
+be unknown. Names of local files and folders are told without their paths.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,14 +27,17 @@ UNKNOWN = "unknown"
 
 
 def write_card(encoder: Encoder, folder: Path) -> Path:
-    """Writes the card into an encoder's folder, with the licence that was added to the card isotune wrote before."""
+    """Writes the card into an encoder's folder, with the licence that an earlier card was given."""
     path = folder / CARD
     write_text(path, model_card(encoder, folder, licence=_added_licence(path)))
     return path
 
 
 def _added_licence(card: Path) -> str:
-    """The licence in a card that isotune wrote; empty if there is none, or if the card is another program's."""
+    """The licence in a card that isotune wrote.
+
+    Empty if there is none, or if the card is another program's.
+    """
     from huggingface_hub import metadata_load
 
     if not card.exists():
@@ -50,7 +53,10 @@ def _added_licence(card: Path) -> str:
 def model_card(
     encoder: Encoder, source: str | Path, *, licence: str = "", onnx: bool = False
 ) -> str:
-    """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder."""
+    """The text of a model card.
+
+    It is that of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder.
+    """
     folder = Path(source)
     run = None
     if folder.name == "encoder" and (folder.parent / "recipe.toml").exists():
@@ -83,7 +89,7 @@ def _title(source: str | Path, of_run: bool) -> str:
 
 
 def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bool) -> str:
-    """The YAML at the head of a card. Models and datasets are named if they are those of the hub."""
+    """The YAML at the head of a card, with the names of models and datasets that are on the hub."""
     from huggingface_hub import ModelCardData
 
     model = source
@@ -134,7 +140,10 @@ def _read_run(folder: Path) -> dict[str, Any]:
 
 
 def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
-    """The tasks of a run, with their scores x 100 before and after; geometry does not say which encoder is better."""
+    """The tasks of a run, with their scores x 100 before and after.
+
+    Geometry does not say which encoder is better.
+    """
     before = evaluation.before.scores()
     after = evaluation.after.scores()
     measures: set[str] = set()

@@ -1,8 +1,11 @@
-"""What all figures share: panels, colours and legends, in matplotlib; a PNG for paper, an SVG element for an HTML page.
+"""What all figures share: panels, colours and legends, in matplotlib.
 
-Text, axes and grid of an SVG are drawn in one marker colour that becomes `currentColor`, so they take the page's text
-colour, light, dark or printed. Data is in those of Okabe and Ito's colours that keep a contrast of 3 to 1 on both white
-and near black. Colour never stands alone: series differ in dash and marker too. What draws or saves is `styled`.
+A figure becomes a PNG for paper, or an SVG element for an HTML page.
+
+Text, axes and grid of an SVG are drawn in one marker colour that becomes `currentColor`, so they
+take the page's text colour, light, dark or printed. Data is in those of Okabe and Ito's colours
+that keep a contrast of 3 to 1 on both white and near black. Colour never stands alone: series
+differ in dash and marker too. What draws or saves is `styled`.
 """
 
 from __future__ import annotations
@@ -43,7 +46,10 @@ BITMAP_DPI = 200
 styled = rc_context(
     rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
 )
-"""Decorates functions that draw or save: matplotlib makes some parts of a figure only when it is saved."""
+"""Decorates functions that draw or save.
+
+Matplotlib makes some parts of a figure only when it is saved.
+"""
 
 RING: dict[str, Any] = {
     "marker": "o",
@@ -55,7 +61,10 @@ RING: dict[str, Any] = {
 
 
 def look(place: int) -> dict[str, Any]:
-    """Keywords of `Axes.plot` for series number `place`, from 0: neighbours differ in all, none repeats before 12."""
+    """Keywords of `Axes.plot` for series number `place`, from 0.
+
+    Neighbours differ in all keywords; none of the first 12 is repeated.
+    """
     return {
         "color": (BLUE, VERMILION, GREEN, PURPLE)[place % 4],
         "linestyle": ("-", "--", ":")[(place + place // 4) % 3],
@@ -75,7 +84,8 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Makes a figure with a panel of some inches for each title, row by row.
 
-    Axes that have the `same` limits in all panels have a label at the lowest and the leftmost panels only.
+    Axes that have the `same` limits in all panels have a label at the lowest and the leftmost
+    panels only.
     """
     columns = min(columns, len(titles))
     rows = -(-len(titles) // columns)
@@ -136,7 +146,10 @@ def save_png(figure: Figure, path: Path) -> None:
 
 @styled
 def svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an `<svg>` with a description; `name` tells its ids from those of the page's other figures."""
+    """The figure as an `<svg>` with a description.
+
+    `name` tells its ids from those of the page's other figures.
+    """
     file = StringIO()
     figure.set_facecolor("none")
     for ax in figure.axes:

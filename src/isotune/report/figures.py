@@ -41,7 +41,10 @@ Draw = Callable[[StageRecords, Axes], None]
 
 
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws each stage's dev scores and loss; a dashed line is the score at the start, a ring the step kept."""
+    """Draws each stage's dev scores and loss.
+
+    A dashed line is the score at the start, a ring the step kept.
+    """
     figures = []
     for stage in stages:
         draws = []
@@ -55,7 +58,10 @@ def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
 
 
 def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws a figure for each stage: the mean cosine of different sentences and the effective rank over the steps."""
+    """Draws a figure for each stage.
+
+    It shows the mean cosine of different sentences and the effective rank over the steps.
+    """
     draws = [
         partial(_draw_measure, "mean_cosine", VERMILION),
         partial(_draw_measure, "effective_rank", GREEN),
@@ -65,7 +71,10 @@ def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
 
 
 def before_and_after(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Draws cosine against gold score, of the encoders before and after training; the arrays are those of a run."""
+    """Draws cosine against gold score, of the encoders before and after training.
+
+    The arrays are those of a run.
+    """
     gold = arrays["gold"]
     encoders = {"Before": (gold, arrays["before"]), "After": (gold, arrays["after"])}
     description = "Cosine against gold score of each pair, before and after"
@@ -74,7 +83,10 @@ def before_and_after(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 @styled
 def cosines_against_gold(encoders: Mapping[str, tuple[Floats, Floats]]) -> Figure:
-    """Draws a panel for each encoder: its cosines [N] against gold scores [N], a point a pair (ConSERT, Figure 1)."""
+    """Draws a panel for each encoder: its cosines [N] against gold scores [N] (ConSERT, Figure 1).
+
+    Each point is a pair.
+    """
     titles = [_title(name, gold, cosines) for name, (gold, cosines) in encoders.items()]
     figure, axes = panels(titles, "gold score", "cosine")
     points: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 3.7, "linestyle": "none"}
@@ -125,7 +137,7 @@ def _draw_measure(key: str, colour: str, stage: StageRecords, ax: Axes) -> None:
 
 
 def _draw_dev_scores(stage: StageRecords, ax: Axes) -> None:
-    """Draws the dev score and its parts over the steps, the score at the start, and the step kept."""
+    """Draws the dev score and its parts over the steps, the start's score, and the step kept."""
     steps = _column(stage.dev, "step")
     scores = 100 * _column(stage.dev, "score")
     parts = {}

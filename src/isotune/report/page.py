@@ -1,7 +1,8 @@
-"""A run folder's `report.html`: one file without scripts or outside resources, made from the run folder alone.
+"""A run folder's `report.html`: one file without scripts, made from the run folder alone.
 
-A run that crashed or was stopped has a report too: only metrics.jsonl is needed, and a section whose file is missing is
-left out. Paths, names, warnings and settings are escaped.
+The page needs no outside resource. A run that crashed or was stopped has a report too: only
+metrics.jsonl is needed, and a section whose file is missing is left out. Paths, names, warnings and
+settings are escaped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +54,10 @@ def write_report(run: Path) -> Path:
 
 @dataclass(frozen=True)
 class ReportData:
-    """What the template shows of a run, by the names of its variables. What is not known is None or empty."""
+    """What the template shows of a run, by the names of its variables.
+
+    What is not known is None or empty.
+    """
 
     name: str
 
@@ -175,7 +179,7 @@ def _read_points(run: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_changes(run: Path, evaluation: RunEvaluation | None) -> TextChanges | None:
-    """What training changed between sentences; None if the start was kept, or if this is not known."""
+    """What training changed between sentences; None if the start was kept, or if it is unknown."""
     path = run / CHANGES
     if evaluation is None or not evaluation.selected_step or not path.exists():
         return None
@@ -190,7 +194,10 @@ def _begun(environment: Mapping[str, Any]) -> datetime | None:
 
 
 def _model(recipe: Mapping[str, Any]) -> str:
-    """The model that a recipe names, which is the bundled one where it names none; empty without a recipe."""
+    """The model that a recipe names, which is the bundled one where it names none.
+
+    Empty without a recipe.
+    """
     if not recipe:
         return ""
     return recipe.get("model") or BUNDLED_MODEL

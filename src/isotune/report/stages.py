@@ -1,7 +1,7 @@
 """What a run recorded in its metrics.jsonl, stage by stage.
 
-Steps count through all stages: a stage begins at the step where the stage before ended, and its first dev record is of
-the encoder that it starts from.
+Steps count through all stages: a stage begins at the step where the stage before ended, and its
+first dev record is of the encoder that it starts from.
 """
 
 import json
@@ -98,7 +98,10 @@ class StageRecords:
 
     @property
     def tested(self) -> dict[str, float]:
-        """The metrics of the kept step on rows that chose nothing, by name; empty if there are no such rows."""
+        """The metrics of the kept step on rows that chose nothing, by name.
+
+        Empty if there are no such rows.
+        """
         if not self.test:
             return {}
         return {key: value for key, value in self.test[-1].items() if key not in DEV_KEYS}
@@ -112,7 +115,10 @@ class StageRecords:
 def group_by_stage(
     metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]
 ) -> list[StageRecords]:
-    """The records of each stage that has any, by kind; a record without a stage belongs to the first."""
+    """The records of each stage that has any, by kind.
+
+    A record without a stage belongs to the first.
+    """
     stages: dict[int, dict[str, list[MetricsRecord]]] = {}
     for kind in KINDS:
         for record in metrics[kind]:
@@ -134,7 +140,10 @@ def sealed(record: MetricsRecord) -> str:
 
 
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
-    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
+    """The records of a metrics.jsonl by kind.
+
+    Refuses a damaged file, but skips a last line cut by a crash.
+    """
     if not path.exists():
         raise InputError(
             f"{path} does not exist: {path.parent} is not a run folder, or its training never began"
