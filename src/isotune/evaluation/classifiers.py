@@ -6,7 +6,7 @@ SentEval's seed. Copies of a text stand in one fold where a task says which rows
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -16,35 +16,44 @@ import torch
 from torch import Tensor
 
 from isotune.evaluation.copies import Groups
-from isotune.evaluation.probes import SEED, Integers, train_probes
+from isotune.evaluation.probes import SEED, Integers, Probes, train_probes
 from isotune.evaluation.vectors import Floats
 
-FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
-DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
+FOLDS = 10
+"""The folds of SentEval's full evaluation; its quick settings have 5."""
 
+DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
+"""SentEval's grid of weight decays."""
 
 Rows: TypeAlias = tuple[Tensor, Integers]
 """The N rows of a part of a task: their features [N, d] float32, and their class numbers [N], from 0."""
+
+Fold: TypeAlias = tuple[Integers, Integers]
+"""The numbers of the rows to train on, and of the rows to test on."""
 
 
 class ClassifierResult(NamedTuple):
     """The predictions of a classifier, and how it was trained."""
 
-    predictions: (
-        Integers  # [N], the classes of the test rows; of all rows if the task has no part test
-    )
-    protocol: str  # what the classifier was trained, chosen and tested on
-    dev_accuracy: (
-        float | None
-    )  # by which the regularisation was chosen; None if the regularisation is fixed
-    regularisation: tuple[float, ...]  # of each classifier that was tested
+    predictions: Integers
+    """The classes [N] of the test rows; of all rows if the task has no part test."""
+
+    protocol: str
+    """What the classifier was trained, chosen and tested on."""
+
+    dev_accuracy: float | None
+    """The accuracy by which the regularisation was chosen; None if the regularisation is fixed."""
+
+    regularisation: tuple[float, ...]
+    """The regularisation of each classifier that was tested."""
 
 
 @dataclass(frozen=True)
 class Logistic:
     """scikit-learn's logistic regression (L2, L-BFGS) on standardised features. Nothing is chosen."""
 
-    c: float = 0.01  # scikit-learn's C, the inverse of the regularisation's strength; measured in docs/evaluation.md
+    c: float = 0.01
+    """scikit-learn's C, the inverse of the regularisation's strength; measured in docs/evaluation.md."""
 
     @property
     def title(self) -> str:
@@ -96,56 +105,83 @@ class SentEval:
     - With dev rows, these choose the weight decay and say when to stop.
     """
 
-    hidden: int = 0  # units of a hidden layer; 0 means no hidden layer
-    # Of the classifiers, and of the folds of a task with train and test. SentEval shuffles all other folds by 1111.
+    hidden: int = 0
+    """The units of a hidden layer; 0 means no hidden layer."""
+
     seed: int = SEED
+    """The seed of the classifiers, and of the folds of a task with train and test.
+
+    SentEval shuffles all other folds by 1111.
+    """
 
     @property
     def title(self) -> str:
         """The classifier, its hidden layer, and its seed if that is another than SentEval's."""
-        seed = f", seed {self.seed}" if self.seed != SEED else ""
-        return f"SentEval's classifier, {self.hidden or 'no'} hidden units{seed}"
+        title = f"SentEval's classifier, {self.hidden or 'no'} hidden units"
+        if self.seed != SEED:
+            title += f", seed {self.seed}"
+        return title
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Train, choose and test on the device of the features."""
         features, targets = zip(*parts.values(), strict=True)
-        x, y = torch.cat(features), np.concatenate(targets)  # [N, d], [N]
-        rows = dict(
-            zip(
-                parts,
-                np.split(np.arange(len(y)), np.cumsum([*map(len, targets)])[:-1]),
-                strict=True,
-            )
-        )
-        of_rows = x, torch.from_numpy(y).to(x.device)
+        x = torch.cat(features)  # [N, d]
+        y = np.concatenate(targets)  # [N]
+        ends = np.cumsum([len(part) for part in targets])
+        numbers = np.split(np.arange(len(y)), ends[:-1])
+        rows = dict(zip(parts, numbers, strict=True))
         train = partial(
-            train_probes, *of_rows, classes=int(y.max()) + 1, hidden=self.hidden, seed=self.seed
+            train_probes,
+            x,
+            torch.from_numpy(y).to(x.device),
+            classes=int(y.max()) + 1,
+            hidden=self.hidden,
+            seed=self.seed,
         )
         if "dev" in rows:
-            probes = train(rows["train"], rows["dev"], DECAYS)
-            best, place = _choose(probes.accuracy)
-            predictions = probes.predict(x[rows["test"]], place).cpu().numpy()
-            return ClassifierResult(
-                predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],)
-            )
-        outer, seed = (
-            ([(rows["train"], rows["test"])], self.seed) if "test" in rows else (_folds(y), SEED)
-        )
-        predictions, highest, decays = np.empty_like(y), [], []
-        for seen, test in outer:
-            inner = [
-                train(seen[fold], seen[dev], DECAYS).accuracy for fold, dev in _folds(y[seen], seed)
-            ]
-            best, place = _choose(torch.stack(inner).mean(0))
-            highest.append(best)
-            decays.append(DECAYS[place])
-            predictions[test] = train(seen, None, [DECAYS[place]]).predict(x[test]).cpu().numpy()
-        tested = np.sort(np.concatenate([test for _, test in outer]))
-        tested_on = "on test" if "test" in rows else f"by {FOLDS} folds around these"
-        protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
-        return ClassifierResult(
-            predictions[tested], protocol, float(np.mean(highest)), tuple(decays)
-        )
+            return _by_dev(train, x, rows)
+        if "test" in rows:
+            folds = [(rows["train"], rows["test"])]
+            return _by_inner_folds(train, x, y, folds, self.seed, "on test")
+        around = f"by {FOLDS} folds around these"
+        return _by_inner_folds(train, x, y, _folds(y), SEED, around)
+
+
+def _by_dev(
+    train: Callable[..., Probes], x: Tensor, rows: Mapping[str, Integers]
+) -> ClassifierResult:
+    """Chooses the weight decay by the dev rows, and tests this classifier."""
+    probes = train(rows["train"], rows["dev"], DECAYS)
+    best, place = _choose(probes.accuracy)
+    predictions = probes.predict(x[rows["test"]], place).cpu().numpy()
+    protocol = "weight decay chosen on dev, tested on test"
+    return ClassifierResult(predictions, protocol, best, (DECAYS[place],))
+
+
+def _by_inner_folds(
+    train: Callable[..., Probes],
+    x: Tensor,
+    y: Integers,
+    folds: Sequence[Fold],
+    seed: int,
+    tested: str,
+) -> ClassifierResult:
+    """Chooses the weight decay of each fold by folds of its training rows, and tests a classifier with this decay."""
+    predictions = np.empty_like(y)
+    highest = []
+    decays = []
+    for seen, test in folds:
+        accuracies = []
+        for fold, dev in _folds(y[seen], seed):
+            accuracies.append(train(seen[fold], seen[dev], DECAYS).accuracy)
+        best, place = _choose(torch.stack(accuracies).mean(0))
+        highest.append(best)
+        decays.append(DECAYS[place])
+        predictions[test] = train(seen, None, [DECAYS[place]]).predict(x[test]).cpu().numpy()
+    tested_rows = np.sort(np.concatenate([test for _, test in folds]))
+    protocol = f"weight decay chosen by {FOLDS} folds, tested {tested}"
+    mean = float(np.mean(highest))
+    return ClassifierResult(predictions[tested_rows], protocol, mean, tuple(decays))
 
 
 Classifier: TypeAlias = Logistic | SentEval
@@ -157,23 +193,25 @@ def _choose(accuracy: Tensor) -> tuple[float, int]:
     return float(rounded.max()) / 100, int(rounded.argmax())
 
 
-def _folds_of_groups(targets: Integers, groups: Groups | None) -> list[tuple[Integers, Integers]]:
-    """Folds of the groups' first rows, by their classes [N]; each further row stands in the fold of its group."""
+def _folds_of_groups(targets: Integers, groups: Groups | None) -> list[Fold]:
+    """Folds of the groups' first rows, by their classes; each further row stands in the fold of its group."""
     if groups is None:
         return _folds(targets)
     _, first = np.unique(groups, return_index=True)
-    return [
-        (np.flatnonzero(np.isin(groups, seen)), np.flatnonzero(np.isin(groups, test)))
-        for seen, test in _folds(targets[first])
-    ]
+    folds = []
+    for seen, test in _folds(targets[first]):
+        rows_seen = np.flatnonzero(np.isin(groups, seen))
+        rows_tested = np.flatnonzero(np.isin(groups, test))
+        folds.append((rows_seen, rows_tested))
+    return folds
 
 
-def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
+def _folds(targets: Integers, seed: int = SEED) -> list[Fold]:
+    """Stratified folds of rows with these classes [N]."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "The least populated class"
-        )  # then some folds have no row of the class
+        # Some folds have no row of a class with few rows.
+        warnings.filterwarnings("ignore", "The least populated class")
         return list(folds.split(np.zeros(len(targets)), targets))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -24,7 +25,8 @@ from isotune.evaluation.vectors import (
     to_float64_device,
 )
 
-ROWS = 1024  # vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches
+ROWS = 1024
+"""The vectors in a block, so that a block and the products of two stay in the processor's caches."""
 
 POSITIVE = 0.8
 """A scored pair is positive from this share of the greatest score on: 4 of 5, as on STS-B in SimCSE (section 3)."""
@@ -45,11 +47,16 @@ def uniformity(vectors: Tensor) -> float:
 
     Wang and Isola (2020), with t = 2. It is 0 if all vectors are the same, and about -4 at best.
     """
-    blocks, total = normalize(vectors, dim=-1).split(ROWS), 0.0
+    blocks = normalize(vectors, dim=-1).split(ROWS)
+    total = 0.0
     for i, rows in enumerate(blocks):
         for j, columns in enumerate(blocks[i:]):
-            kernel = (rows @ columns.T).sub_(1).mul_(4).exp_()  # of unit vectors, D^2 is 2 - 2 cos
-            total += float((kernel if j else kernel.triu_(1)).sum(dtype=torch.float64))
+            # For unit vectors, D^2 is 2 - 2 cos.
+            kernel = (rows @ columns.T).sub_(1).mul_(4).exp_()
+            if j == 0:
+                # A block with itself has each pair twice, and each vector with itself.
+                kernel.triu_(1)
+            total += float(kernel.sum(dtype=torch.float64))
     n = len(vectors)
     return math.log(total / (n * (n - 1) / 2))
 
@@ -80,11 +87,19 @@ def effective_rank(vectors: Tensor) -> float:
 class GeometryTask:
     """Pairs of sentences, some of which should lie close together. There are two sentences and a positive at least."""
 
-    name: str  # that the user gives, such as "geometry:stsb:dev"
-    data: str  # where the pairs come from, such as "stsb:dev"
+    name: str
+    """The name that the user gives, such as "geometry:stsb:dev"."""
+
+    data: str
+    """The source of the pairs, such as "stsb:dev"."""
+
     pairs: Sequence[tuple[str, str]]
-    positives: Sequence[tuple[str, str]]  # those that should lie close together
-    positive: str  # what makes a pair positive, in words
+
+    positives: Sequence[tuple[str, str]]
+    """The pairs that should lie close together."""
+
+    positive: str
+    """What makes a pair positive, in words."""
 
     def __post_init__(self) -> None:
         if len(set(chain(*self.pairs))) < 2:
@@ -99,11 +114,11 @@ class GeometryTask:
     def score(self, encoder: SentenceEncoder) -> tuple[GeometryResult, Floats]:
         """Computes every measure on the encoder's vectors."""
         sentences = list(dict.fromkeys(chain(*self.pairs)))
-        place = {sentence: i for i, sentence in enumerate(sentences)}
-        vectors = to_float64_device(
-            sentence_vectors(encoder.encode, sentences, self.name), encoder
-        )  # [N, d]
-        first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
+        places = {sentence: place for place, sentence in enumerate(sentences)}
+        encoded = sentence_vectors(encoder.encode, sentences, self.name)
+        vectors = to_float64_device(encoded, encoder)  # [N, d]
+        first = vectors[[places[one] for one, _ in self.positives]]
+        second = vectors[[places[other] for _, other in self.positives]]
         result = GeometryResult(
             name=self.name,
             data=self.data,
@@ -123,17 +138,24 @@ def load_geometry(name: str, source: str) -> GeometryTask:
     """Reads a dataset's labelled pairs, or scored pairs; of these are positive those from `POSITIVE` of the best on."""
     dataset, _, _ = source.partition(":")
     if dataset in DATASETS and DATASETS[dataset].row_types == (LabelledPair,):
-        label, rows = DATASETS[dataset].positive, list(read(source, LabelledPair))
-        positives = [row[:2] for row in rows if row.label == label]
-        return GeometryTask(name, source, [row[:2] for row in rows], positives, f"label {label}")
+        return _load_labelled(name, source, DATASETS[dataset].positive)
     scored = read_scored_pairs(source)
-    greatest = (
-        DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
-    )
+    greatest = float(scored.scores.max())
+    if scored.name in DATASETS:
+        _, greatest = DATASETS[scored.name].scores
+    least = POSITIVE * greatest
     pairs = list(zip(scored.sentence1, scored.sentence2, strict=True))
-    positives = [
-        pair
-        for pair, score in zip(pairs, scored.scores, strict=True)
-        if score >= POSITIVE * greatest
-    ]
-    return GeometryTask(name, source, pairs, positives, f"score of {POSITIVE * greatest:g} or more")
+    positives = [pairs[i] for i in np.flatnonzero(scored.scores >= least)]
+    return GeometryTask(name, source, pairs, positives, f"score of {least:g} or more")
+
+
+def _load_labelled(name: str, source: str, label: str) -> GeometryTask:
+    """Reads a dataset's labelled pairs; those with this label are positive."""
+    pairs = []
+    positives = []
+    for row in read(source, LabelledPair):
+        pair = row.sentence1, row.sentence2
+        pairs.append(pair)
+        if row.label == label:
+            positives.append(pair)
+    return GeometryTask(name, source, pairs, positives, f"label {label}")

@@ -23,15 +23,17 @@ def measure(metric: str, targets: Values, predictions: Values) -> float:
     if metric in ("f1", "macro_f1"):
         from sklearn.metrics import f1_score
 
-        average = "binary" if metric == "f1" else "macro"
-        return float(f1_score(targets, predictions, average=average, zero_division=0.0))
+        averages = {"f1": "binary", "macro_f1": "macro"}
+        f1 = f1_score(targets, predictions, average=averages[metric], zero_division=0.0)
+        return float(f1)
     if metric == "matthews":
         from sklearn.metrics import matthews_corrcoef
 
         return float(matthews_corrcoef(targets, predictions))
-    both = correlations(targets.astype(np.float64), predictions.astype(np.float64))
-    if both is None:
+    found = correlations(targets.astype(np.float64), predictions.astype(np.float64))
+    if found is None:
         raise InputError(
             f"all {len(targets)} scores are equal, so no correlation with them is defined"
         )
-    return both[0] if metric == "spearman" else both[1]
+    spearman, pearson = found
+    return spearman if metric == "spearman" else pearson

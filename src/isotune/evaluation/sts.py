@@ -47,10 +47,9 @@ class STSTask:
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
     """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
-    vectors = sentence_vectors(
-        encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name
-    ).astype(float)  # [2 N, d]
-    first, second = np.split(unit_length(vectors), 2)
+    sentences = pairs.sentence1 + pairs.sentence2
+    vectors = sentence_vectors(encoder.encode, sentences, pairs.name)  # [2 N, d]
+    first, second = np.split(unit_length(vectors.astype(float)), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
     return np.einsum("nd,nd->n", first, second).round(10)
 
@@ -66,7 +65,9 @@ def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
     with warnings.catch_warnings():
         # The cosines of a space that is collapsing are nearly constant; their correlation is still meaningful.
         warnings.simplefilter("ignore", NearConstantInputWarning)
-        return float(spearmanr(gold, cosines).statistic), float(pearsonr(gold, cosines).statistic)
+        spearman = float(spearmanr(gold, cosines).statistic)
+        pearson = float(pearsonr(gold, cosines).statistic)
+    return spearman, pearson
 
 
 def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
@@ -76,7 +77,7 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
     leave it out, for every encoder alike. A subset where only the cosines are all equal counts as 0, so that an
     encoder cannot raise its mean by failing altogether.
     """
-    gold, labels = pairs.scores, np.asarray(pairs.subsets)
+    gold = pairs.scores
     overall = correlations(gold, cosines)
     if overall is None:
         raise InputError(
@@ -88,38 +89,48 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
         )
     if not _varies(cosines):
         raise UselessVectors(
-            f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine ({cosines[0]:.4f}), so "
-            "no correlation is defined; its space has collapsed"
+            f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine "
+            f"({cosines[0]:.4f}), so no correlation is defined; its space has collapsed"
         )
-    subsets = {}
-    for name in dict.fromkeys(pairs.subsets):
-        rows = labels == name
-        spearman, pearson = correlations(gold[rows], cosines[rows]) or (None, None)
-        subsets[name] = SubsetResult(pairs=int(rows.sum()), spearman=spearman, pearson=pearson)
+    subsets = _score_subsets(pairs, cosines)
     defined = [subset for subset in subsets.values() if subset.spearman is not None]
     if not defined:
         raise InputError(
             f"{pairs.name}: each subset's gold scores are all equal, so it has no mean over subsets"
         )
     sizes = [subset.pairs for subset in defined]
+    spearman, pearson = overall
     return STSResult(
         name=pairs.name,
         split=pairs.split,
         pairs=len(gold),
-        spearman=_aggregates(overall[0], [subset.spearman for subset in defined], sizes),
-        pearson=_aggregates(overall[1], [subset.pearson for subset in defined], sizes),
+        spearman=_aggregates(spearman, [subset.spearman for subset in defined], sizes),
+        pearson=_aggregates(pearson, [subset.pearson for subset in defined], sizes),
         subsets=subsets,
     )
+
+
+def _score_subsets(pairs: ScoredPairs, cosines: Floats) -> dict[str, SubsetResult]:
+    """The correlations of each subset by its name."""
+    labels = np.asarray(pairs.subsets)
+    subsets = {}
+    for name in dict.fromkeys(pairs.subsets):
+        rows = labels == name
+        found = correlations(pairs.scores[rows], cosines[rows])
+        spearman, pearson = found or (None, None)
+        subsets[name] = SubsetResult(pairs=int(rows.sum()), spearman=spearman, pearson=pearson)
+    return subsets
 
 
 def _aggregates(
     overall: float, by_subset: Sequence[float | None], sizes: Sequence[int]
 ) -> Aggregates:
+    """A correlation over all pairs, and its means over the subsets of these sizes."""
     values = np.asarray(by_subset, float)
-    return Aggregates(
-        all=overall, mean=float(values.mean()), wmean=float(np.average(values, weights=sizes))
-    )
+    weighted = float(np.average(values, weights=sizes))
+    return Aggregates(all=overall, mean=float(values.mean()), wmean=weighted)
 
 
 def _varies(values: Floats) -> bool:
+    """Whether the values differ by more than rounding errors."""
     return bool(np.ptp(values) > 1e-9 * np.abs(values).max())
