@@ -22,8 +22,11 @@ FEWEST = 20
 """So many different pairs are needed. In simulations, probabilities are off by 0.09 in the mean after 20
 pairs, by 0.14 after 10 and by 0.20 after two, to which a curve can be fitted that is surer than any."""
 
-DEVIATIONS = 1.96  # of a normal distribution, on either side of the mean, hold 95 %
-NARROWEST = 1e-6  # the least distance between the smallest and the largest cosine
+DEVIATIONS = 1.96
+"""So many deviations of a normal distribution, on either side of the mean, hold 95 %."""
+
+NARROWEST = 1e-6
+"""The least distance between the smallest and the largest cosine."""
 
 
 def calibrate(
@@ -47,27 +50,25 @@ def calibrate(
             the scale, all scores are equal, or the pairs with higher cosines don't have higher scores.
     """
     if isinstance(encoder, str | Path):
-        from isotune.encoder import Encoder  # imports transformers
+        # This imports transformers.
+        from isotune.encoder import Encoder
 
         encoder = Encoder.load(encoder)
     name = str(pairs) if isinstance(pairs, str | Path) else "the pairs"
     rows = rows_of(pairs, ScoredPair)
+    first = [row.sentence1 for row in rows]
+    second = [row.sentence2 for row in rows]
     same = _shares(np.array([row.score for row in rows]), name, scale)
-    sentences = [row.sentence1 for row in rows] + [row.sentence2 for row in rows]
-    vectors = unit_length(
-        sentence_vectors(encoder.encode, sentences, name).astype(np.float64)
-    )  # [2 N, d]
-    cosines = np.einsum("nd,nd->n", *np.split(vectors, 2))  # [N]
-    for values, kind in ((same, "score"), (cosines, "cosine")):
-        if np.ptp(values) < NARROWEST:
-            raise InputError(
-                f"{name}: all {len(rows)} pairs have one {kind}; give pairs that mean the same and others"
-            )
-    groups = groups_of_copies([row.sentence1 for row in rows], [row.sentence2 for row in rows])
+    vectors = sentence_vectors(encoder.encode, first + second, name)  # [2 N, d]
+    cosines = np.einsum("nd,nd->n", *np.split(unit_length(vectors.astype(np.float64)), 2))
+    _refuse_equal(same, f"{name}: all {len(rows)} pairs have one score")
+    _refuse_equal(cosines, f"{name}: all {len(rows)} pairs have one cosine")
+    groups = groups_of_copies(first, second)
     if groups is not None:
         tell_copies(name, groups, "pair", "each counts once, with the mean of its scores")
         cosines = _means_of_groups(cosines, groups)
         same = _means_of_groups(same, groups)
+        _refuse_equal(same, f"{name}: all pairs have one mean score")
     slope, threshold, deviation = fit(cosines, same)
     if slope <= 0:
         raise InputError(
@@ -78,9 +79,20 @@ def calibrate(
             f"{name}: {counted(len(same), 'different pair')}, and {FEWEST} are needed to calibrate; "
             "score more, for example by isotune label"
         )
-    low, high = threshold - DEVIATIONS * deviation, threshold + DEVIATIONS * deviation
-    found = {"slope": slope, "threshold": threshold, "low": low, "high": high}
-    return Calibration(**found, pairs=len(same), fingerprint=encoder.fingerprint())
+    return Calibration(
+        slope=slope,
+        threshold=threshold,
+        low=threshold - DEVIATIONS * deviation,
+        high=threshold + DEVIATIONS * deviation,
+        pairs=len(same),
+        fingerprint=encoder.fingerprint(),
+    )
+
+
+def _refuse_equal(values: Floats, problem: str) -> None:
+    """Refuses pairs whose values are all equal."""
+    if np.ptp(values) < NARROWEST:
+        raise InputError(f"{problem}; give pairs that mean the same and others")
 
 
 def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
@@ -94,17 +106,19 @@ def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
     from sklearn.linear_model import LogisticRegression
 
     positives = same.sum()
-    highest, lowest = (positives + 1) / (positives + 2), 1 / (len(same) - positives + 2)
+    highest = (positives + 1) / (positives + 2)
+    lowest = 1 / (len(same) - positives + 2)
     targets = lowest + (highest - lowest) * same  # [N]
     regression = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
-    labels, weights = np.repeat([1, 0], len(same)), np.concatenate([targets, 1 - targets])  # [2 N]
+    labels = np.repeat([1, 0], len(same))  # [2 N]
+    weights = np.concatenate([targets, 1 - targets])  # [2 N]
     regression.fit(np.tile(cosines, 2)[:, None], labels, sample_weight=weights)
-    slope, threshold = regression.coef_[0, 0], -regression.intercept_[0] / regression.coef_[0, 0]
+    slope = regression.coef_[0, 0]
+    threshold = -regression.intercept_[0] / slope
     variances = regression.predict_proba(cosines[:, None]).prod(1)  # [N]
     features = np.stack([np.ones_like(cosines), cosines], 1)  # [N, 2]
-    gradient = (
-        np.array([1.0, threshold]) / slope
-    )  # [2]: of the threshold, by the intercept and the slope, with sign -
+    # The threshold's gradient by the intercept and the slope, with the sign changed.
+    gradient = np.array([1.0, threshold]) / slope  # [2]
     variance = gradient @ np.linalg.solve((features.T * variances) @ features, gradient)
     return float(slope), float(threshold), float(np.sqrt(variance))
 
@@ -115,20 +129,28 @@ def _means_of_groups(values: Floats, groups: Groups) -> Floats:
 
 
 def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
-    dataset = name.partition(":")[0]
-    if scale is None and dataset not in DATASETS and scores.max() <= 1:
-        raise InputError(
-            f"{name}: no score is above 1, so their scale is not known; give scale 1 if 1 says that two "
-            f"sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
-        )
-    lowest, highest = (
-        DATASETS[dataset].scores
-        if dataset in DATASETS and scale is None
-        else (0.0, scale or HIGHEST_SCORE)
-    )
+    """The scores [N] as shares of the score that says that two sentences mean the same."""
+    lowest, highest = _scale(scores, name, scale)
     shares: Floats = (scores - lowest) / (highest - lowest)
-    if (wrong := (shares < 0) | (shares > 1)).any():
+    wrong = (shares < 0) | (shares > 1)
+    if wrong.any():
         raise InputError(
-            f"{name}: a score of {scores[wrong][0]:g}; give scores from {lowest:g} to {highest:g}, or another scale"
+            f"{name}: a score of {scores[wrong][0]:g}; give scores from {lowest:g} to {highest:g}, "
+            "or another scale"
         )
     return shares
+
+
+def _scale(scores: Floats, name: str, scale: float | None) -> tuple[float, float]:
+    """The lowest and the highest possible score: those of a dataset, or those that were given."""
+    if scale is not None:
+        return 0.0, scale or HIGHEST_SCORE
+    dataset = name.partition(":")[0]
+    if dataset in DATASETS:
+        return DATASETS[dataset].scores
+    if scores.max() <= 1:
+        raise InputError(
+            f"{name}: no score is above 1, so their scale is not known; give scale 1 if 1 says that "
+            f"two sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
+        )
+    return 0.0, HIGHEST_SCORE
