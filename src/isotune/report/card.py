@@ -92,24 +92,34 @@ def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bo
     """The YAML at the head of a card, with the names of models and datasets that are on the hub."""
     from huggingface_hub import ModelCardData
 
+    data = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-similarity", "feature-extraction", "isotune"],
+    )
+    if onnx:
+        data.library_name = "onnx"
+    if licence:
+        data.license = licence
     model = source
-    datasets = set()
     if run:
         model = run["model"]
-        for row in run["data"]:
-            name = row["source"].removeprefix("hub:").partition(":")[0]
-            if "/" in name:
-                datasets.add(name)
-    on_hub = local_model(model) is None and "/" in model
-    values: dict[str, Any] = {
-        "base_model": model if on_hub else None,
-        "datasets": sorted(datasets) or None,
-        "license": licence or None,
-        "library_name": "onnx" if onnx else "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
-        "tags": ["sentence-similarity", "feature-extraction", "isotune"],
-    }
-    return ModelCardData(**values).to_yaml()
+        datasets = _hub_datasets(run)
+        if datasets:
+            data.datasets = datasets
+    if "/" in model and local_model(model) is None:
+        data.base_model = model
+    return data.to_yaml()
+
+
+def _hub_datasets(run: Mapping[str, Any]) -> list[str]:
+    """The names of the hub's datasets that a run was trained on."""
+    datasets = set()
+    for row in run["data"]:
+        name = row["source"].removeprefix("hub:").partition(":")[0]
+        if "/" in name:
+            datasets.add(name)
+    return sorted(datasets)
 
 
 def _read_run(folder: Path) -> dict[str, Any]:
@@ -209,7 +219,7 @@ def _model_licence(model: str) -> str:
     from huggingface_hub import metadata_load, try_to_load_from_cache
 
     local = local_model(model)
-    card = local / CARD if local else try_to_load_from_cache(model, CARD)
+    card: object = try_to_load_from_cache(model, CARD) if local is None else local / CARD
     if not isinstance(card, str | Path) or not Path(card).is_file():
         return UNKNOWN
     metadata = metadata_load(card) or {}

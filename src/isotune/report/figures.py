@@ -111,8 +111,10 @@ def _stage_figure(name: str, stage: StageRecords, named: bool, draws: Sequence[D
     titles = [""] * len(draws)
     if named:
         titles[0] = stage.title
-    height = 2.1 if len(draws) > 1 else 2.4
-    figure, axes = panels(titles, "step", size=(4.4, height), columns=1, same="x")
+    size = (4.4, 2.4)
+    if len(draws) > 1:
+        size = (4.4, 2.1)
+    figure, axes = panels(titles, "step", size=size, columns=1, same="x")
     for ax, draw in zip(axes, draws, strict=True):
         draw(stage, ax)
         whole_numbers(ax)
@@ -145,7 +147,9 @@ def _draw_dev_scores(stage: StageRecords, ax: Axes) -> None:
         parts[METRIC_TITLES.get(part, part)] = 100 * _column(stage.dev, part)
     _plot_parts(ax, steps, parts)
     # Matplotlib leaves a label that begins with _ out of the legend.
-    label = stage.metric if parts else "_"
+    label = "_"
+    if parts:
+        label = stage.metric
     ax.plot(steps, scores, color=BLUE, label=label, **LINE)
     start = scores[0]
     ends = steps[[0, -1]]

@@ -118,10 +118,9 @@ class ReportData:
             records, [stage.get("method", "") for stage in recipe.get("stages", [])]
         )
         facts = {"Data": data, "Environment": environment}
-        encoder = run / "encoder"
         return cls(
             name=run.resolve().name,
-            encoder=repr(str(encoder)) if encoder.exists() else None,
+            encoder=_encoder_path(run),
             begun=_begun(environment),
             model=_model(recipe),
             data=[feed for feed in data.values() if "rows" in feed],
@@ -133,13 +132,21 @@ class ReportData:
             last_step=max((stage.steps[1] for stage in stages), default=0),
             warnings=records["warning"],
             evaluation=evaluation,
-            before=_correlations(evaluation.before) if evaluation else {},
-            after=_correlations(evaluation.after) if evaluation else {},
+            before=_correlations(evaluation and evaluation.before),
+            after=_correlations(evaluation and evaluation.after),
             intervals=_intervals(evaluation),
             changes=_read_changes(run, evaluation),
             points=points,
             scored=points.get("task"),
         )
+
+
+def _encoder_path(run: Path) -> str | None:
+    """The path of the kept encoder as Python writes it; None if there is no encoder yet."""
+    encoder = run / "encoder"
+    if not encoder.exists():
+        return None
+    return repr(str(encoder))
 
 
 def _x100(value: float) -> str:
@@ -213,10 +220,18 @@ def _stand_ins(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[s
                 yield source
 
 
-def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
+def _correlations(evaluation: Evaluation | None) -> dict[str, Correlations]:
     """The correlations of tasks and groups by their names."""
-    results = {task.name: task for task in evaluation.tasks} | evaluation.averages
-    return {name: result for name, result in results.items() if isinstance(result, Correlations)}
+    correlations: dict[str, Correlations] = {}
+    if evaluation is None:
+        return correlations
+    for task in evaluation.tasks:
+        if isinstance(task, Correlations):
+            correlations[task.name] = task
+    for group, average in evaluation.averages.items():
+        if isinstance(average, Correlations):
+            correlations[group] = average
+    return correlations
 
 
 def _intervals(evaluation: RunEvaluation | None) -> dict[str, str]:
