@@ -1,8 +1,11 @@
-"""From which cosine on two sentences mean the same: a logistic regression on pairs that people have scored."""
+"""From which cosine on two sentences mean the same.
+
+A logistic regression is fitted to pairs that people have scored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +22,11 @@ if TYPE_CHECKING:
     from isotune.encoder import Encoder
 
 FEWEST = 20
-"""So many different pairs are needed. In simulations, probabilities are off by 0.09 in the mean after 20
-pairs, by 0.14 after 10 and by 0.20 after two, to which a curve can be fitted that is surer than any."""
+"""So many different pairs are needed.
+
+In simulations, probabilities are off by 0.09 in the mean after 20 pairs, by 0.14 after 10 and by
+0.20 after two. A curve through two pairs is surer than any.
+"""
 
 DEVIATIONS = 1.96
 """So many deviations of a normal distribution, on either side of the mean, hold 95 %."""
@@ -37,25 +43,51 @@ def calibrate(
 ) -> Calibration:
     """Fits the probability that two sentences mean the same, given their cosine.
 
-    Args:
-        encoder: an encoder, or its folder or hub name. It is not changed; `encoder.calibration = ...` keeps the result.
-        pairs: a file, also with its columns as in "pairs.csv,first,second,grade"; a dataset's "name:split"; or rows.
-            Their scores begin at 0, which says that two sentences have nothing in common. Those of a dataset have the
-            dataset's scale.
-        scale: the score of two sentences that mean the same. If None, 5, as `isotune label` writes it; then some score
-            has to be above 1.
+    Args: encoder: an encoder, or its folder or hub name. It is not changed; `encoder.calibration =
+        ...` keeps the result. pairs: a file, also with its columns as in
+        "pairs.csv,first,second,grade"; a dataset's "name:split"; or rows. Their scores begin at 0,
+        which says that two sentences have nothing in common. Those of a dataset have the dataset's
+        scale. scale: the score of two sentences that mean the same. If None, 5, as `isotune label`
+        writes it; then some score has to be above 1.
 
-    Raises:
-        InputError: the pairs can't be read or are fewer than `FEWEST`, their scale is not known, a score is not on
-            the scale, all scores are equal, or the pairs with higher cosines don't have higher scores.
+    Raises: InputError: the pairs can't be read or are fewer than `FEWEST`, their scale is not
+        known, a score is not on the scale, all scores are equal, or the pairs with higher cosines
+        don't have higher scores.
     """
     if isinstance(encoder, str | Path):
         # This imports transformers.
         from isotune.encoder import Encoder
 
         encoder = Encoder.load(encoder)
-    name = str(pairs) if isinstance(pairs, str | Path) else "the pairs"
+    name = "the pairs"
+    if isinstance(pairs, str | Path):
+        name = str(pairs)
     rows = rows_of(pairs, ScoredPair)
+    cosines, same = _cosines_and_shares(encoder, rows, name, scale)
+    slope, threshold, deviation = fit(cosines, same)
+    if slope <= 0:
+        raise InputError(
+            f"{name}: pairs with a higher cosine don't have higher scores; calibrate by other pairs"
+        )
+    if len(same) < FEWEST:
+        raise InputError(
+            f"{name}: {counted(len(same), 'different pair')}, and {FEWEST} are needed to "
+            "calibrate; score more, for example by isotune label"
+        )
+    return Calibration(
+        slope=slope,
+        threshold=threshold,
+        low=threshold - DEVIATIONS * deviation,
+        high=threshold + DEVIATIONS * deviation,
+        pairs=len(same),
+        fingerprint=encoder.fingerprint(),
+    )
+
+
+def _cosines_and_shares(
+    encoder: Encoder, rows: Sequence[ScoredPair], name: str, scale: float | None
+) -> tuple[Floats, Floats]:
+    """The cosine [N] of each different pair, and the share [N] in which it means the same."""
     first = [row.sentence1 for row in rows]
     second = [row.sentence2 for row in rows]
     same = _shares(np.array([row.score for row in rows]), name, scale)
@@ -69,24 +101,7 @@ def calibrate(
         cosines = _means_of_groups(cosines, groups)
         same = _means_of_groups(same, groups)
         _refuse_equal(same, f"{name}: all pairs have one mean score")
-    slope, threshold, deviation = fit(cosines, same)
-    if slope <= 0:
-        raise InputError(
-            f"{name}: pairs with a higher cosine don't have higher scores; calibrate by other pairs"
-        )
-    if len(same) < FEWEST:
-        raise InputError(
-            f"{name}: {counted(len(same), 'different pair')}, and {FEWEST} are needed to calibrate; "
-            "score more, for example by isotune label"
-        )
-    return Calibration(
-        slope=slope,
-        threshold=threshold,
-        low=threshold - DEVIATIONS * deviation,
-        high=threshold + DEVIATIONS * deviation,
-        pairs=len(same),
-        fingerprint=encoder.fingerprint(),
-    )
+    return cosines, same
 
 
 def _refuse_equal(values: Floats, problem: str) -> None:
@@ -98,10 +113,11 @@ def _refuse_equal(values: Floats, problem: str) -> None:
 def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
     """The curve's slope, its threshold, and the threshold's standard deviation.
 
-    Of N pairs it takes the cosines [N], and the shares [N] in which the pairs mean the same; neither are all equal. A
-    pair counts as the same with its share as the weight, and as not the same with the rest. Platt's targets (1999,
-    section 2.2) are a little above 0 and below 1, so the fit is finite where a cosine separates the pairs. The
-    deviation is that of the delta method for pairs that are judged one or the other; for shares it is too large.
+    Of N pairs it takes the cosines [N], and the shares [N] in which the pairs mean the same;
+    neither are all equal. A pair counts as the same with its share as the weight, and as not the
+    same with the rest. Platt's targets (1999, section 2.2) are a little above 0 and below 1, so the
+    fit is finite where a cosine separates the pairs. The deviation is that of the delta method for
+    pairs that are judged one or the other; for shares it is too large.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -147,10 +163,11 @@ def _scale(scores: Floats, name: str, scale: float | None) -> tuple[float, float
         return 0.0, scale or HIGHEST_SCORE
     dataset = name.partition(":")[0]
     if dataset in DATASETS:
-        return DATASETS[dataset].scores
+        lowest, highest = DATASETS[dataset].scores
+        return lowest, highest
     if scores.max() <= 1:
         raise InputError(
-            f"{name}: no score is above 1, so their scale is not known; give scale 1 if 1 says that "
-            f"two sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
+            f"{name}: no score is above 1, so their scale is not known; give scale 1 if 1 says "
+            f"that two sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
         )
     return 0.0, HIGHEST_SCORE

@@ -1,8 +1,9 @@
-"""Classifiers on frozen vectors: what they are trained on, how their settings are chosen, what they are tested on.
+"""Classifiers on frozen vectors: how they are trained, chosen and tested.
 
-A task has the part train; train and test; or train, dev and test. With train alone, the rows are split into folds, and
-each row is tested by a classifier that was trained without the row's fold. All folds are stratified, and shuffled by
-SentEval's seed. Copies of a text stand in one fold where a task says which rows are copies.
+A task has the part train; train and test; or train, dev and test. With train alone, the rows are
+split into folds, and each row is tested by a classifier that was trained without the row's fold.
+All folds are stratified, and shuffled by SentEval's seed. Copies of a text stand in one fold where
+a task says which rows are copies.
 """
 
 import warnings
@@ -26,7 +27,7 @@ DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 """SentEval's grid of weight decays."""
 
 Rows: TypeAlias = tuple[Tensor, Integers]
-"""The N rows of a part of a task: their features [N, d] float32, and their class numbers [N], from 0."""
+"""The N rows of a part: their features [N, d] float32, and their class numbers [N], from 0."""
 
 Fold: TypeAlias = tuple[Integers, Integers]
 """The numbers of the rows to train on, and of the rows to test on."""
@@ -50,10 +51,13 @@ class ClassifierResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Logistic:
-    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features. Nothing is chosen."""
+    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features."""
 
     c: float = 0.01
-    """scikit-learn's C, the inverse of the regularisation's strength; measured in docs/evaluation.md."""
+    """scikit-learn's C, the inverse of the regularisation's strength.
+
+    Measured in docs/evaluation.md.
+    """
 
     @property
     def title(self) -> str:
@@ -61,7 +65,10 @@ class Logistic:
         return f"logistic regression, standardised features, C = {self.c:g}"
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
-        """Trains on train and tests on test, or by folds if there is no test; a part dev is ignored."""
+        """Trains on train and tests on test, or by folds if there is no test.
+
+        A part dev is ignored.
+        """
         if "test" not in parts:
             return self.by_folds(parts["train"])
         features, targets = parts["train"]
@@ -70,7 +77,10 @@ class Logistic:
         return ClassifierResult(predictions, "trained on train, tested on test", None, (self.c,))
 
     def by_folds(self, rows: Rows, groups: Groups | None = None) -> ClassifierResult:
-        """Tests each row by a classifier that was trained on the other folds; a group's rows stand in one fold."""
+        """Tests each row by a classifier that was trained on the other folds.
+
+        A group's rows stand in one fold.
+        """
         features, targets = rows
         x = features.cpu().numpy()
         predictions = np.empty_like(targets)
@@ -96,12 +106,15 @@ class Logistic:
 
 @dataclass(frozen=True)
 class SentEval:
-    """SentEval's own classifier and protocol (Conneau and Kiela 2018; its tools/validation.py, tools/classifier.py).
+    """SentEval's own classifier and protocol (Conneau and Kiela 2018).
 
-    - With train alone: 10 folds; for each, the weight decay is chosen by 10 inner folds of the fold's training rows.
+    They are those of its tools/validation.py and tools/classifier.py.
+
+    - With train alone: 10 folds; for each, the weight decay is chosen by 10 inner folds of the
+      fold's training rows.
     - With train and test: the weight decay is chosen by 10 folds of the training rows.
-    - In both cases, a classifier is then trained with the chosen decay on 19 of 20 training rows; the accuracy on the
-      rest says when to stop.
+    - In both cases, a classifier is then trained with the chosen decay on 19 of 20 training rows;
+      the accuracy on the rest says when to stop.
     - With dev rows, these choose the weight decay and say when to stop.
     """
 
@@ -166,7 +179,10 @@ def _by_inner_folds(
     seed: int,
     tested: str,
 ) -> ClassifierResult:
-    """Chooses the weight decay of each fold by folds of its training rows, and tests a classifier with this decay."""
+    """Chooses the weight decay of each fold by folds of its training rows.
+
+    A classifier with this decay is then trained on these rows, and tested on the fold's other rows.
+    """
     predictions = np.empty_like(y)
     highest = []
     decays = []
@@ -188,13 +204,19 @@ Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[float, int]:
-    """The best accuracy of [decays], in two decimals of per cent, and its first place, as in SentEval."""
+    """The best accuracy of [decays], in two decimals of per cent, and its first place.
+
+    SentEval rounds so too.
+    """
     rounded = (100 * accuracy.cpu().numpy()).round(2)
     return float(rounded.max()) / 100, int(rounded.argmax())
 
 
 def _folds_of_groups(targets: Integers, groups: Groups | None) -> list[Fold]:
-    """Folds of the groups' first rows, by their classes; each further row stands in the fold of its group."""
+    """Folds of the groups' first rows, by their classes.
+
+    Each further row stands in the fold of its group.
+    """
     if groups is None:
         return _folds(targets)
     _, first = np.unique(groups, return_index=True)

@@ -42,21 +42,22 @@ def evaluate(
 ) -> Evaluation:
     """Scores an encoder on tasks.
 
-    Args:
-        encoder: anything with a method `encode`; or a folder or hub name to load.
-        tasks: names, files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS tasks
-            (the group "sts") if this machine has their data, and "stsb-open" otherwise.
-        name: the encoder's name in the result. If None, it is the folder or hub name, or else the encoder's class.
+    Args: encoder: anything with a method `encode`; or a folder or hub name to load. tasks: names,
+        files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS
+        tasks (the group "sts") if this machine has their data, and "stsb-open" otherwise. name: the
+        encoder's name in the result. If None, it is the folder or hub name, or else the encoder's
+        class.
 
-    Returns:
-        The result of each task, and the averages of complete groups. Correlations are in [-1, 1] and accuracies in
-        [0, 1]; tables print both x 100. `scores()` has them by name.
+    Returns: The result of each task, and the averages of complete groups. Correlations are in [-1,
+        1] and accuracies in [0, 1]; tables print both x 100. `scores()` has them by name.
 
-    Raises:
-        InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.
+    Raises: InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space
+        has collapsed.
     """
     if name is None:
-        name = str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
+        name = type(encoder).__name__
+        if isinstance(encoder, str | Path):
+            name = str(encoder)
     read_tasks = load_tasks(tasks)
     loaded = _loaded(encoder)
     return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
@@ -93,8 +94,8 @@ def compare(
     Returns:
         The evaluation of each encoder, and the differences between every two of them.
 
-    Raises:
-        InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has collapsed.
+    Raises: InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has
+        collapsed.
     """
     named = _named_encoders(encoders)
     check_way(aggregation, metric)
@@ -108,8 +109,9 @@ def compare(
 def _named_encoders(
     encoders: Mapping[str, SentenceEncoder | str | Path] | Sequence[str | Path],
 ) -> dict[str, SentenceEncoder | str | Path]:
-    """The encoders by their names; raises `InputError` if they are not several, or one has no name."""
-    if isinstance(encoders, str | Path) or not isinstance(encoders, Iterable):
+    """The encoders by their names; refuses a single encoder, and those without a name."""
+    is_several = isinstance(encoders, Iterable) and not isinstance(encoders, str | Path)
+    if not is_several or not encoders:
         raise InputError(f"encoders {encoders!r:.100}: a list of at least two encoders is needed")
     if not isinstance(encoders, Mapping):
         encoders = {encoder: encoder for encoder in encoders}  # type: ignore[misc]
@@ -146,7 +148,10 @@ def measure(
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
 ) -> Measured:
-    """Scores an encoder on tasks that `load_tasks` has read. Geometry and the tasks of plugins are not resampled."""
+    """Scores an encoder on tasks that `load_tasks` has read.
+
+    Geometry and the tasks of plugins are not resampled.
+    """
     results: list[TaskResult] = []
     samples: dict[str, Floats] = {}
     values: dict[str, Floats] = {}
@@ -164,21 +169,29 @@ def measure(
 
 
 def compare_measured(encoders: Iterable[Measured]) -> Comparison:
-    """The differences between encoders that were measured on the same tasks, by the same aggregation and metric."""
+    """The differences between encoders that were measured alike.
+
+    All were measured on the same tasks, by the same aggregation and metric.
+    """
     measured = list(encoders)
     all_differences: list[Difference] = []
-    for first, second in combinations(measured, 2):
-        all_differences += differences(first, second)
+    for one, other in combinations(measured, 2):
+        all_differences += differences(one, other)
+    # All encoders were measured by the same correlation.
+    first = measured[0]
     return Comparison(
         evaluations=tuple(each.evaluation for each in measured),
         differences=tuple(all_differences),
-        aggregation=measured[0].aggregation if measured else "all",
-        metric=measured[0].metric if measured else "spearman",
+        aggregation=first.aggregation,
+        metric=first.metric,
     )
 
 
 def differences(first: Measured, second: Measured) -> list[Difference]:
-    """How much higher the second encoder scores than the first, for each task and group that was resampled."""
+    """How much higher the second encoder scores than the first.
+
+    There is a difference for each task and group that was resampled.
+    """
     result = []
     for name, samples in second.samples.items():
         low, high = interval(samples - first.samples[name])
@@ -213,7 +226,7 @@ def evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
 
 
 def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
-    """The mean accuracy over classifications, or else each mean correlation over similarity tasks."""
+    """The mean accuracy over classifications, or else each mean correlation over STS tasks."""
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))

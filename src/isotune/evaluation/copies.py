@@ -1,7 +1,9 @@
-"""Which rows of a task are copies of each other, so that nothing learned from a row is tested on its copy.
+"""Which rows of a task are copies of each other.
 
-Two texts are copies if their letters and digits are equal, case folded. Texts without a letter or digit are copies if
-they are equal.
+What was learned from a row is not tested on its copy.
+
+Two texts are copies if their letters and digits are equal, case folded. Texts without a letter or
+digit are copies if they are equal.
 """
 
 import logging
@@ -17,7 +19,10 @@ from isotune.errors import counted
 logger = logging.getLogger(__name__)
 
 Groups = NDArray[np.int64]
-"""A number for each of N rows, [N], from 0 in the order of the rows; copies of a row have the row's number."""
+"""A number for each of N rows, [N], from 0 in the order of the rows.
+
+Copies of a row have the row's number.
+"""
 
 
 def distinct_texts(texts: Iterable[str]) -> list[str]:
@@ -29,11 +34,14 @@ def distinct_texts(texts: Iterable[str]) -> list[str]:
 
 
 def groups_of_copies(first: Sequence[str], second: Sequence[str] | None = None) -> Groups | None:
-    """The groups of N texts, or of N pairs of texts in any order; None if no row is a copy of another."""
+    """The groups of N texts, or of N pairs of texts in any order.
+
+    It is None if no row is a copy of another.
+    """
     keys: list[Any] = [_key(text) for text in first]
     if second is not None:
         pairs = zip(keys, map(_key, second), strict=True)
-        keys = [(one, other) if one <= other else (other, one) for one, other in pairs]
+        keys = [tuple(sorted(pair)) for pair in pairs]
     numbers: dict[Any, int] = {}
     for key in keys:
         numbers.setdefault(key, len(numbers))
@@ -53,14 +61,11 @@ def tell_copies(name: str, groups: Groups | None, unit: str, consequence: str) -
     """Warns of the copies among the rows of a task, and says what follows from them."""
     if groups is None:
         return
-    copies = number_of_copies(groups)
-    verb = "is a copy of another" if copies == 1 else "are copies of others"
     logger.warning(
-        "%s: %s of %s %s (letters and digits are compared); %s",
+        "%s: %s of %s are copies of others (letters and digits are compared); %s",
         name,
-        f"{copies:,}",
+        f"{number_of_copies(groups):,}",
         counted(len(groups), unit),
-        verb,
         consequence,
     )
 

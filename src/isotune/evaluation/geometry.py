@@ -1,7 +1,9 @@
-"""How sentence vectors lie in their space: the measures, and the task that takes them on pairs of sentences.
+"""How sentence vectors lie in their space: the measures, and the task that takes them.
 
-Every measure first scales the vectors to length 1, because encoders are used by their cosines. The measures are exact:
-they go over all vectors, or all pairs of vectors, in blocks, so the memory they need beside the vectors is bounded.
+Every measure first scales the vectors to length 1, because encoders are used by their cosines. The
+measures are exact:
+they go over all vectors, or all pairs of vectors, in blocks, so the memory they need beside the
+vectors is bounded.
 """
 
 import math
@@ -26,24 +28,29 @@ from isotune.evaluation.vectors import (
 )
 
 ROWS = 1024
-"""The vectors in a block, so that a block and the products of two stay in the processor's caches."""
+"""The vectors in a block, so that a block and the products of two stay in the caches."""
 
 POSITIVE = 0.8
-"""A scored pair is positive from this share of the greatest score on: 4 of 5, as on STS-B in SimCSE (section 3)."""
+"""A scored pair is positive from this share of the greatest score on.
+
+It is 4 of 5, as on STS-B in SimCSE (section 3).
+"""
 
 
 def alignment(first: Tensor, second: Tensor) -> float:
     """The mean squared distance between the vectors [N, d] of N positive pairs; lower is better.
 
-    Wang and Isola, "Understanding contrastive representation learning through alignment and uniformity on the
-    hypersphere" (2020), with alpha = 2.
+    Wang and Isola, "Understanding contrastive representation learning through alignment and
+    uniformity on the hypersphere" (2020), with alpha = 2.
     """
     squared = (normalize(first, dim=-1) - normalize(second, dim=-1)).square().sum(-1)  # [N]
     return float(squared.mean(dtype=torch.float64))
 
 
 def uniformity(vectors: Tensor) -> float:
-    """The log of the mean of exp(-2 D^2) over the distances D of all pairs of vectors [N, d]; lower is better.
+    """The log of the mean of exp(-2 D^2) over the distances D of all pairs of vectors [N, d].
+
+    Lower is better.
 
     Wang and Isola (2020), with t = 2. It is 0 if all vectors are the same, and about -4 at best.
     """
@@ -65,15 +72,18 @@ def mean_cosine(vectors: Tensor) -> float:
     """The mean cosine between different vectors of [N, d]; 1 means that all point the same way."""
     total = normalize(vectors, dim=-1).sum(0, dtype=torch.float64)  # [d]
     n = len(vectors)
-    # The squared length of the sum is the sum of all N^2 cosines, of which N are a vector's cosine with itself, 1.
+    # The squared length of the sum is the sum of all N^2 cosines, of which N are a vector's cosine
+    # with itself, 1.
     return float((total.square().sum() - n) / (n * (n - 1)))
 
 
 def effective_rank(vectors: Tensor) -> float:
-    """How many directions the vectors [N, d] use: exp of the entropy of their normalised singular values.
+    """How many directions the vectors [N, d] use.
 
-    Roy and Vetterli, "The effective rank" (2007), on unit vectors with their mean taken off. It lies between 1, for
-    vectors that are all the same, and min(N - 1, d).
+    It is exp of the entropy of their normalised singular values.
+
+    Roy and Vetterli, "The effective rank" (2007), on unit vectors with their mean taken off. It
+    lies between 1, for vectors that are all the same, and min(N - 1, d).
     """
     mean = normalize(vectors, dim=-1).mean(0, dtype=torch.float64)  # [d]
     blocks = (normalize(block.double(), dim=-1) - mean for block in vectors.split(ROWS))
@@ -85,7 +95,10 @@ def effective_rank(vectors: Tensor) -> float:
 
 @dataclass(frozen=True, eq=False)
 class GeometryTask:
-    """Pairs of sentences, some of which should lie close together. There are two sentences and a positive at least."""
+    """Pairs of sentences, some of which should lie close together.
+
+    There are two sentences and a positive at least.
+    """
 
     name: str
     """The name that the user gives, such as "geometry:stsb:dev"."""
@@ -135,7 +148,10 @@ class GeometryTask:
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:
-    """Reads a dataset's labelled pairs, or scored pairs; of these are positive those from `POSITIVE` of the best on."""
+    """Reads a dataset's labelled pairs, or scored pairs.
+
+    Scored pairs are positive from `POSITIVE` of the best score on.
+    """
     dataset, _, _ = source.partition(":")
     if dataset in DATASETS and DATASETS[dataset].row_types == (LabelledPair,):
         return _load_labelled(name, source, DATASETS[dataset].positive)

@@ -1,6 +1,9 @@
-"""How sure a score is: the bootstrap resamples the rows of a task, and scores all encoders on the same samples.
+"""How sure a score is, by the bootstrap.
 
-Rows of a group are copies of each other: they are drawn together, so that copies make no score surer.
+The rows of a task are resampled, and all encoders are scored on the same samples.
+
+Rows of a group are copies of each other: they are drawn together, so that copies make no score
+surer.
 """
 
 from collections.abc import Iterator
@@ -30,12 +33,14 @@ def resampled_correlations(
     seed: int = 0,
     groups: Groups | None = None,
 ) -> Floats:
-    """An encoder's scores [resamples] on samples of N pairs, drawn with replacement, from its cosines [N].
+    """An encoder's scores [resamples] on samples of N pairs, from its cosines [N].
 
-    Sample i has the same pairs for every encoder, so two encoders' scores can be subtracted. Each subset over which a
-    correlation is taken is sampled separately, at its own size; one whose gold scores are all equal is left out. A
-    sample is stored as the count of each pair. Ranks are sums of counts, so the pairs are sorted once and not once a
-    sample.
+    The pairs are drawn with replacement.
+
+    Sample i has the same pairs for every encoder, so two encoders' scores can be subtracted. Each
+    subset over which a correlation is taken is sampled separately, at its own size; one whose gold
+    scores are all equal is left out. A sample is stored as the count of each pair. Ranks are sums
+    of counts, so the pairs are sorted once and not once a sample.
     """
     subsets = _subsets(pairs, aggregation)
     sizes = np.ones(len(subsets))
@@ -45,11 +50,11 @@ def resampled_correlations(
     for number, rows in enumerate(subsets):
         gold = pairs.scores[rows]
         cosines_of_subset = cosines[rows]
-        groups_of_subset = None if groups is None else _numbered_anew(groups[rows])
+        groups_of_subset = _numbered_anew(groups, rows)
         blocks = []
         for counts in _samples(len(gold), resamples, (seed, number), groups_of_subset):
-            first = np.broadcast_to(gold, counts.shape)
-            second = np.broadcast_to(cosines_of_subset, counts.shape)
+            first: Floats = np.broadcast_to(gold, counts.shape)
+            second: Floats = np.broadcast_to(cosines_of_subset, counts.shape)
             if metric == "spearman":
                 first = _ranks(counts, gold)
                 second = _ranks(counts, cosines_of_subset)
@@ -59,7 +64,10 @@ def resampled_correlations(
 
 
 def _subsets(pairs: ScoredPairs, aggregation: Aggregation) -> list[NDArray[np.bool_]]:
-    """The rows [N] of each subset over which a correlation is taken: all, or those with different gold scores."""
+    """The rows [N] of each subset over which a correlation is taken.
+
+    These are all subsets together, or each one with different gold scores.
+    """
     if aggregation == "all":
         return [np.full(len(pairs.scores), True)]
     names = np.asarray(pairs.subsets)
@@ -67,14 +75,19 @@ def _subsets(pairs: ScoredPairs, aggregation: Aggregation) -> list[NDArray[np.bo
     return [rows for rows in subsets if np.ptp(pairs.scores[rows]) > 0]
 
 
-def _numbered_anew(groups: Groups) -> Groups:
-    """The groups with numbers from 0 that leave none out."""
-    _, numbers = np.unique(groups, return_inverse=True)
+def _numbered_anew(groups: Groups | None, rows: NDArray[np.bool_]) -> Groups | None:
+    """The groups of some rows [N], with numbers from 0 that leave none out."""
+    if groups is None:
+        return None
+    _, numbers = np.unique(groups[rows], return_inverse=True)
     return numbers
 
 
 def resampled_means(values: NDArray[Any], seed: int = 0, groups: Groups | None = None) -> Floats:
-    """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows, the same for every encoder."""
+    """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows.
+
+    The samples are the same for every encoder.
+    """
     blocks = []
     for counts in _samples(len(values), RESAMPLES, (seed, 0), groups):
         sums = counts @ values  # [n, ...]
@@ -84,7 +97,7 @@ def resampled_means(values: NDArray[Any], seed: int = 0, groups: Groups | None =
 
 
 def resampled_macro_f1(numbers: Floats, seed: int = 0, groups: Groups | None = None) -> Floats:
-    """The macro F1 [RESAMPLES] of true and predicted class numbers [N, 2], over samples of N rows."""
+    """The macro F1 [RESAMPLES] of true and predicted classes [N, 2], over samples of N rows."""
     classes = np.unique(numbers)
     true = numbers[:, :1] == classes  # [N, classes]
     predicted = numbers[:, 1:] == classes  # [N, classes]
@@ -105,19 +118,29 @@ def interval(values: Floats) -> tuple[float, float]:
 def _samples(
     rows: int, resamples: int, seed: tuple[int, int], groups: Groups | None = None
 ) -> Iterator[Floats]:
-    """Samples of N rows, some at a time: the count of each row [n, N]. As many groups are drawn as there are."""
-    size = rows if groups is None else int(groups.max()) + 1
+    """Samples of N rows, some at a time: the count of each row [n, N].
+
+    As many groups are drawn as there are.
+    """
+    size = rows
+    if groups is not None:
+        size = int(groups.max()) + 1
     generator = np.random.default_rng([*seed, size])
     shares = np.full(size, 1 / size)
     chunk = max(1, MOST_COUNTS // rows)
     for start in range(0, resamples, chunk):
-        counts = generator.multinomial(size, shares, min(chunk, resamples - start))
-        counts = counts.astype(np.float64)
-        yield counts if groups is None else counts[:, groups]
+        drawn = generator.multinomial(size, shares, min(chunk, resamples - start))
+        counts = drawn.astype(np.float64)
+        if groups is not None:
+            counts = counts[:, groups]
+        yield counts
 
 
 def _ranks(counts: Floats, values: Floats) -> Floats:
-    """The ranks [B, N] of N values in B samples that hold value i counts[:, i] times; ties share their mean rank."""
+    """The ranks [B, N] of N values in B samples that hold value i counts[:, i] times.
+
+    Ties share their mean rank.
+    """
     # `places` is [N], and `repeats` is [distinct].
     _, places, repeats = np.unique(values, return_inverse=True, return_counts=True)
     order = np.argsort(places, kind="stable")
@@ -129,7 +152,10 @@ def _ranks(counts: Floats, values: Floats) -> Floats:
 
 
 def _pearson(counts: Floats, first: Floats, second: Floats) -> Floats:
-    """Pearson's correlations [B] of N values [B, N] that count counts [B, N] times; 0 if one variable is constant."""
+    """Pearson's correlations [B] of N values [B, N] that count counts [B, N] times.
+
+    It is 0 if one variable is constant.
+    """
     total = counts.sum(1, keepdims=True)
     first = first - (counts * first).sum(1, keepdims=True) / total
     second = second - (counts * second).sum(1, keepdims=True) / total

@@ -1,8 +1,8 @@
 """Metrics of predicted classes and scores, by the names that a method's dev data gives.
 
-They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and Spearman's (STS-B); and
-macro F1, the mean of the classes' F1. The numbers are scikit-learn's and scipy's. If all predictions are equal, a
-correlation is undefined and counts as 0.
+They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and
+Spearman's (STS-B); and macro F1, the mean of the classes' F1. The numbers are scikit-learn's and
+scipy's. If all predictions are equal, a correlation is undefined and counts as 0.
 """
 
 from typing import Any
@@ -17,7 +17,10 @@ Values = NDArray[np.integer[Any] | np.floating[Any]]
 
 
 def measure(metric: str, targets: Values, predictions: Values) -> float:
-    """Compares predictions with true class numbers or scores, both [N], by one of these metrics; higher is better."""
+    """Compares predictions with true class numbers or scores, both [N], by one of these metrics.
+
+    Higher is better.
+    """
     if metric == "accuracy":
         return float(np.mean(targets == predictions))
     if metric in ("f1", "macro_f1"):

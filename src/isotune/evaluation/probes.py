@@ -1,8 +1,9 @@
 """SentEval's classifier, trained with several weight decays at once.
 
-SentEval trains one classifier for each fold and each weight decay, one after another. The classifiers of a fold differ
-only in their decay: one seed gives all of them the same start and the same batches. So they are trained together, step
-by step. The result is that of training them one by one, but for rounding errors.
+SentEval trains one classifier for each fold and each weight decay, one after another. The
+classifiers of a fold differ only in their decay: one seed gives all of them the same start and the
+same batches. So they are trained together, step by step. The result is that of training them one by
+one, but for rounding errors.
 
 Letters: R decays, B rows of a batch, d features, C classes.
 """
@@ -72,21 +73,19 @@ def train_probes(
 ) -> Probes:
     """Trains a classifier with each of R weight decays on the rows with the numbers `train` [n].
 
-    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer. The accuracy
-    on the rows `dev` [m] says when to stop; None holds out a twentieth of the training rows for that. The seed is that
-    of the first weights and of the order of the rows.
+    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden
+    layer. The accuracy on the rows `dev` [m] says when to stop; None holds out a twentieth of the
+    training rows for that. The seed is that of the first weights and of the order of the rows.
 
-    The loss is the cross entropy, the optimiser is Adam with the decay as L2 on weights and biases, and batches have 64
-    rows. After every 4 epochs the dev accuracy is measured. Training ends at the sixth measurement without a gain,
-    counted in all and not in a row (SentEval never sets its tenacity back), or past 200 epochs. It goes on until this
-    holds for every classifier; what a classifier learns afterwards is not used.
+    The loss is the cross entropy, the optimiser is Adam with the decay as L2 on weights and biases,
+    and batches have 64 rows. After every 4 epochs the dev accuracy is measured. Training ends at
+    the sixth measurement without a gain, counted in all and not in a row (SentEval never sets its
+    tenacity back), or past 200 epochs. It goes on until this holds for every classifier; what a
+    classifier learns afterwards is not used.
     """
     random = np.random.RandomState(seed)
     if dev is None:
-        order = train[random.permutation(len(train))]
-        held_out = int(HELD_OUT * len(train))
-        dev = order[:held_out]
-        train = order[held_out:]
+        train, dev = _hold_out(train, random)
     start = _initial_layers(x, hidden, classes, seed)
     layers = [layer.repeat(len(decays), 1, 1).requires_grad_() for layer in start]
     strengths = x.new_tensor(decays)[:, None, None]  # [R, 1, 1]
@@ -111,6 +110,13 @@ def train_probes(
         if (misses > TENACITY).all():
             break
     return Probes(best, best_accuracy)
+
+
+def _hold_out(train: Integers, random: np.random.RandomState) -> tuple[Integers, Integers]:
+    """Parts rows into those to train on and those that say when to stop."""
+    order = train[random.permutation(len(train))]
+    held_out = int(HELD_OUT * len(train))
+    return order[held_out:], order[:held_out]
 
 
 def _set_gradients(layers: Sequence[Tensor], strengths: Tensor, x: Tensor, y: Tensor) -> None:

@@ -67,7 +67,10 @@ class Result(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a result's file of JSON; raises `InputError` if it can't be read or is no such result."""
+        """Reads a result's file of JSON.
+
+        Raises `InputError` if it can't be read or is no such result.
+        """
         try:
             with telling(OSError, f"{path}: it can't be read"):
                 return cls.model_validate_json(path.read_bytes())
@@ -92,7 +95,7 @@ class Aggregates(Result):
 
 
 class Correlations(Result):
-    """Both correlations of a task, or their means over the tasks of a group, in every aggregation."""
+    """Both correlations of a task, or their means over a group, in every aggregation."""
 
     spearman: Aggregates
     pearson: Aggregates
@@ -103,7 +106,10 @@ class Correlations(Result):
 
 
 class SubsetResult(Result):
-    """The correlations of one subset; None if its gold scores are all equal, so that no correlation is defined."""
+    """The correlations of one subset.
+
+    It is None if its gold scores are all equal, so that no correlation is defined.
+    """
 
     pairs: int
     spearman: Correlation | None
@@ -153,7 +159,10 @@ class TransferResult(Result):
     """The share of the largest class in the rows tested on."""
 
     copies: int = 0
-    """The rows that are copies of others and stand in their fold; 0 if copies count as other rows do."""
+    """The rows that are copies of others and stand in their fold.
+
+    It is 0 if copies count as other rows do.
+    """
 
     dev_accuracy: Fraction | None
     """The accuracy by which the regularisation was chosen; None if the regularisation is fixed."""
@@ -162,7 +171,10 @@ class TransferResult(Result):
     """The strength of the regularisation, for each classifier that was tested."""
 
     def scores(self) -> dict[str, float]:
-        """The accuracy under the task's name; F1 and macro F1, if there are any, under NAME-f1 and NAME-macro-f1."""
+        """The accuracy under the task's name.
+
+        F1 and macro F1, if there are any, stand under NAME-f1 and NAME-macro-f1.
+        """
         scores = {self.name: self.accuracy}
         if self.f1 is not None:
             scores[f"{self.name}-f1"] = self.f1
@@ -198,13 +210,16 @@ class GeometryResult(Result):
     effective_rank: Finite
 
     def scores(self) -> dict[str, float]:
-        """Each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
+        """Each measure under TASK-MEASURE; of the task "geometry" under its own name."""
         prefix = "" if self.name == "geometry" else f"{self.name}-"
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
 
 class RetrievalResult(Result):
-    """How well an encoder finds the documents that answer queries; each measure is the mean over the queries."""
+    """How well an encoder finds the documents that answer queries.
+
+    Each measure is the mean over the queries.
+    """
 
     kind: Literal["retrieval"] = "retrieval"
     name: str
@@ -243,7 +258,10 @@ class AverageAccuracy(Result):
 
 
 class Evaluation(Result):
-    """The results of one encoder on several tasks, with the versions that made them. It prints as a table."""
+    """The results of one encoder on several tasks, with the versions that made them.
+
+    It prints as a table.
+    """
 
     encoder: str
     """The encoder's name or path."""
@@ -259,7 +277,10 @@ class Evaluation(Result):
     def scores(
         self, aggregation: Aggregation = "all", metric: Metric = "spearman"
     ) -> dict[str, float]:
-        """All numbers as one flat table: the scores of each result, and last the groups' averages by their names."""
+        """All numbers as one flat table.
+
+        It has the scores of each result, and last the groups' averages by their names.
+        """
         check_way(aggregation, metric)
         table: dict[str, float] = {}
         for task in self.tasks:
@@ -279,10 +300,13 @@ class Evaluation(Result):
 
 
 class Difference(Result):
-    """How much higher an encoder scores than another on the same rows, with the 95 % interval of the paired bootstrap.
+    """How much higher an encoder scores than another on the same rows.
 
-    The bootstrap draws the rows of each task again, with replacement and for both encoders alike, each subset by
-    itself. Another sample of as many rows gives a difference in this interval 95 times in a hundred.
+    The 95 % interval is that of the paired bootstrap.
+
+    The bootstrap draws the rows of each task again, with replacement and for both encoders alike,
+    each subset by itself. Another sample of as many rows gives a difference in this interval 95
+    times in a hundred.
     """
 
     encoder: str
@@ -306,10 +330,13 @@ class Difference(Result):
 
     @property
     def words(self) -> str:
-        """The interval x 100, and what it says: "+1.02 to +2.30, better", "-0.40 to +0.11, tied"."""
-        verdict = "better" if self.difference > 0 else "worse"
+        """The interval x 100, and what it says, such as "-0.40 to +0.11, tied"."""
         if self.tied:
             verdict = "tied"
+        elif self.difference > 0:
+            verdict = "better"
+        else:
+            verdict = "worse"
         return f"{_ends(self.low, self.high)}, {verdict}"
 
 
@@ -331,13 +358,18 @@ class Comparison(Result):
     """The correlation of the differences."""
 
     def ranks(self, score: str) -> dict[str, int]:
-        """The place of each encoder by a score: 1, and 1 more for each encoder that is better by more than chance."""
+        """The place of each encoder by a score.
+
+        It is 1, and 1 more for each encoder that is better by more than chance.
+        """
         ranks = {evaluation.encoder: 1 for evaluation in self.evaluations}
         for difference in self.differences:
             if difference.score != score or difference.tied:
                 continue
-            beaten = difference.against if difference.difference > 0 else difference.encoder
-            ranks[beaten] += 1
+            if difference.difference > 0:
+                ranks[difference.against] += 1
+            else:
+                ranks[difference.encoder] += 1
         return ranks
 
     def __str__(self) -> str:
@@ -359,12 +391,15 @@ class Comparison(Result):
 
 def _scores_side_by_side(scores: Mapping[str, Mapping[str, float]]) -> str:
     """A row for each score and a column for each encoder, from the scores by encoder."""
+    names: dict[str, None] = {}
+    for table in scores.values():
+        names |= dict.fromkeys(table)
     rows = [["", *scores]]
-    for score in dict.fromkeys(name for table in scores.values() for name in table):
-        values = [
-            printed(score, table[score]) if score in table else "-" for table in scores.values()
-        ]
-        rows.append([score, *values])
+    for name in names:
+        row = [name]
+        for table in scores.values():
+            row.append(printed(name, table[name]) if name in table else "-")
+        rows.append(row)
     first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for name, *cells in rows:
@@ -374,7 +409,7 @@ def _scores_side_by_side(scores: Mapping[str, Mapping[str, float]]) -> str:
 
 
 class DevGain(Result):
-    """The score on the dev data, before training and of the encoder kept, and how sure the gain is."""
+    """The score on the dev data, of the start and of the encoder kept, and how sure the gain is."""
 
     name: str
 
@@ -407,7 +442,7 @@ class Verdict(Result):
 
 
 class RunEvaluation(Result):
-    """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
+    """A run's `evaluation.json`: the start and the encoder kept, on the same tasks."""
 
     # The verdict stands in the file too, but it is derived anew.
     model_config = ConfigDict(extra="ignore")
@@ -447,10 +482,11 @@ class RunEvaluation(Result):
     def verdict(self) -> Verdict:
         """Which encoder to use. Log, report and model card say what stands here.
 
-        NEW needs a gain of more than chance: on a task that the run was given, or, if it was given none, on the dev
-        data, which chose the step. Other tasks, general pairs, and rows that were trained on say nothing about new text
-        of the user, but a loss there counts. Where labelled rows choose the step, and the run was given no task, any
-        gain on these rows is NEW; chance is not tested.
+        NEW needs a gain of more than chance: on a task that the run was given, or, if it was given
+        none, on the dev data, which chose the step. Other tasks, general pairs, and rows that were
+        trained on say nothing about new text of the user, but a loss there counts. Where labelled
+        rows choose the step, and the run was given no task, any gain on these rows is NEW; chance
+        is not tested.
         """
         if self.labels and not self._own_differences:
             return self._verdict_of_labels(*self.labels)
@@ -480,7 +516,9 @@ class RunEvaluation(Result):
             return Verdict(word="NEW", why="the gain is more than chance")
         if gains:
             return Verdict(word="CAN'T TELL", why="the change may be chance")
-        return Verdict(word="CAN'T TELL", why=TRAINED_ON if self.trained_on else UNJUDGED)
+        if self.trained_on:
+            return Verdict(word="CAN'T TELL", why=TRAINED_ON)
+        return Verdict(word="CAN'T TELL", why=UNJUDGED)
 
     @property
     def _own_differences(self) -> list[Difference]:
@@ -496,7 +534,10 @@ class RunEvaluation(Result):
 
     @property
     def _judging(self) -> list[Difference]:
-        """The differences of averages, or else those of tasks, of whose several scores the first counts."""
+        """The differences of averages, or else those of tasks.
+
+        The first of several scores of a task counts.
+        """
         averages = [each for each in self.differences if each.score in self.after.averages]
         if averages:
             return averages
@@ -505,7 +546,10 @@ class RunEvaluation(Result):
 
     @property
     def to_use(self) -> bool:
-        """Whether commands name the kept encoder: it is NEW or is the start, or they pool the start otherwise."""
+        """Whether commands name the kept encoder.
+
+        It is NEW or is the start, or the commands pool the start otherwise.
+        """
         return self.verdict.word == "NEW" or not self.selected_step or bool(self.pooled)
 
     def _short_name(self, score: str) -> str:
@@ -516,7 +560,10 @@ class RunEvaluation(Result):
 
     @property
     def changes(self) -> list[str]:
-        """The scores x 100 before and after, with the interval of each change; first those that chose the step."""
+        """The scores x 100 before and after, with the interval of each change.
+
+        The first are those that chose the step.
+        """
         changes = []
         if self.labels and not self.own_tasks:
             name = "labelled dev rows, by layers that start untrained,"

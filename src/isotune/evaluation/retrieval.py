@@ -1,10 +1,12 @@
 """Retrieval: are the documents that answer a query nearer to it than all other documents?
 
-The vector of each query is compared with that of each document, by cosine, without an index that may miss some. Which
-documents answer a query is said by people, or by structure that text has anyway: a title finds its body.
+The vector of each query is compared with that of each document, by cosine, without an index that
+may miss some. Which documents answer a query is said by people, or by structure that text has
+anyway: a title finds its body.
 
-The measures are those of trec_eval, on which BEIR and mteb rest. The gain of a document is its grade, and the gain at
-rank r counts 1 / log2(r + 1). Of equally near documents, the one with the larger id comes first.
+The measures are those of trec_eval, on which BEIR and mteb rest. The gain of a document is its
+grade, and the gain at rank r counts 1 / log2(r + 1). Of equally near documents, the one with the
+larger id comes first.
 """
 
 import logging
@@ -92,7 +94,10 @@ class RetrievalTask:
         )
 
     def score(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
-        """Ranks the documents for each query by the encoder's cosines; the values are the measures, [N, measures]."""
+        """Ranks the documents for each query by the encoder's cosines.
+
+        The values are the measures, [N, measures].
+        """
         encode_query = getattr(encoder, "encode_query", encoder.encode)
         encode_document = getattr(encoder, "encode_document", encoder.encode)
         queries = sentence_vectors(encode_query, self.queries, self.name)
@@ -130,7 +135,10 @@ def _measures(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[flo
 
 
 def load_retrieval(name: str, source: Source) -> RetrievalTask:
-    """Reads pairs as `rows_of` does; or a folder in BEIR's layout, such as "nfcorpus" or "nfcorpus:dev"."""
+    """Reads pairs as `rows_of` does.
+
+    The source may be a folder in BEIR's layout, such as "nfcorpus" or "nfcorpus:dev".
+    """
     if isinstance(source, str):
         place, part = place_and_part(source)
         if Path(place).is_dir():
@@ -152,12 +160,11 @@ def _tell_own_answers(name: str, pairs: Sequence[Pair]) -> None:
     """Warns of queries that are their answer, because every encoder finds these."""
     own = {query for query, answer in pairs if normalized(query) == normalized(answer) != b""}
     if own:
-        verb = "is its own answer" if len(own) == 1 else "are their own answers"
+        queries = counted(len(own), "query")
         logger.warning(
-            "%s: %s %s, which every encoder finds; leave out such rows",
+            "%s: %s with itself as the answer, which every encoder finds; leave out such rows",
             name,
-            counted(len(own), "query"),
-            verb,
+            queries,
         )
 
 

@@ -1,8 +1,8 @@
-"""Semantic textual similarity (STS): do two sentences' vectors agree with people on how similar the sentences are?
+"""Semantic textual similarity (STS): do vectors agree with people on similarity?
 
-People scored pairs of sentences for similarity: the gold scores. An encoder's score on a task is the correlation of
-its cosines with the gold scores: Spearman's, of their ranks, and Pearson's, of their values. Nothing is fitted. The
-correlations are scipy's.
+People scored pairs of sentences for similarity: the gold scores. An encoder's score on a task is
+the correlation of its cosines with the gold scores: Spearman's, of their ranks, and Pearson's, of
+their values. Nothing is fitted. The correlations are scipy's.
 """
 
 import warnings
@@ -40,22 +40,32 @@ class STSTask:
         return self.pairs.name
 
     def score(self, encoder: SentenceEncoder) -> tuple[STSResult, Floats]:
-        """Correlates the pairs' cosines [N] with the gold scores; raises as `cosine_similarities` and `score` do."""
+        """Correlates the pairs' cosines [N] with the gold scores.
+
+        Raises as `cosine_similarities` and `score` do.
+        """
         cosines = cosine_similarities(encoder, self.pairs)
         return score(self.pairs, cosines), cosines
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
-    """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
+    """The cosine of each pair's two vectors, [N]; 0 if a vector is zero.
+
+    Refuses vectors that aren't finite.
+    """
     sentences = pairs.sentence1 + pairs.sentence2
     vectors = sentence_vectors(encoder.encode, sentences, pairs.name)  # [2 N, d]
     first, second = np.split(unit_length(vectors.astype(float)), 2)
-    # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
+    # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not
+    # rank them.
     return np.einsum("nd,nd->n", first, second).round(10)
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
-    """Spearman's and Pearson's correlation of arrays [N]; None if all gold scores are equal, 0 if all cosines are."""
+    """Spearman's and Pearson's correlation of arrays [N].
+
+    It is None if all gold scores are equal, 0 if all cosines are.
+    """
     from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
 
     if not _varies(gold):
@@ -63,7 +73,8 @@ def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
     if not _varies(cosines):
         return 0.0, 0.0
     with warnings.catch_warnings():
-        # The cosines of a space that is collapsing are nearly constant; their correlation is still meaningful.
+        # The cosines of a space that is collapsing are nearly constant; their correlation is still
+        # meaningful.
         warnings.simplefilter("ignore", NearConstantInputWarning)
         spearman = float(spearmanr(gold, cosines).statistic)
         pearson = float(pearsonr(gold, cosines).statistic)
@@ -71,11 +82,13 @@ def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
 
 
 def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
-    """Correlates the cosines [N] of N pairs with their gold scores, over all pairs and for each subset.
+    """Correlates the cosines [N] of N pairs with their gold scores.
 
-    A subset whose gold scores are all equal has no correlation: the result has None for it, and `mean` and `wmean`
-    leave it out, for every encoder alike. A subset where only the cosines are all equal counts as 0, so that an
-    encoder cannot raise its mean by failing altogether.
+    There is a correlation over all pairs, and one for each subset.
+
+    A subset whose gold scores are all equal has no correlation: the result has None for it, and
+    `mean` and `wmean` leave it out, for every encoder alike. A subset where only the cosines are
+    all equal counts as 0, so that an encoder cannot raise its mean by failing altogether.
     """
     gold = pairs.scores
     overall = correlations(gold, cosines)

@@ -1,4 +1,7 @@
-"""Tables that compare encoders: one for each kind of task and each group of tasks that has an average."""
+"""Tables that compare encoders.
+
+There is a table for each kind of task, and for each group of tasks that has an average.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +31,9 @@ def comparison_tables(
     metric: results.Metric = "spearman",
     names: Mapping[str, str] = {},
 ) -> list[Table]:
-    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy is bold.
+    """Shows encoders as rows, tasks and their average as columns.
+
+    The best correlation or accuracy is bold.
 
     `names` are those of encoders in the table, where these are not their names.
     """
@@ -95,7 +100,10 @@ class TableContent:
         return table
 
     def _cells(self, score: str, rows: Sequence[Row]) -> list[Text]:
-        """The values of a score, one for each encoder; the best is bold, and a missing one is a dash."""
+        """The values of a score, one for each encoder.
+
+        The best is bold, and a missing one is a dash.
+        """
         template = "{:.3f}"
         scale = 1
         if score not in self.unscaled:
@@ -119,9 +127,13 @@ class TableContent:
 
 
 def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
-    """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group."""
+    """Shows how much higher every further encoder scores than the first.
+
+    Each task and group has rows of its own, with the ranks of all encoders.
+    """
     first = comparison.evaluations[0].encoder
-    title = f"Difference from {names.get(first, first)} x 100, and its 95 % interval over the rows of the task"
+    name = names.get(first, first)
+    title = f"Difference from {name} x 100, and its 95 % interval over the rows of the task"
     table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
     for header in ("Encoder", "Task"):
         table.add_column(header, overflow="fold")
@@ -146,7 +158,9 @@ def _group(task: results.TaskResult) -> str:
     for group, members in GROUPS.items():
         if task.name in members:
             return group
-    return "sts" if isinstance(task, results.STSResult) else ""
+    if isinstance(task, results.STSResult):
+        return "sts"
+    return ""
 
 
 def _title(

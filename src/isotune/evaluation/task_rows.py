@@ -25,14 +25,15 @@ ROW_TYPES: Mapping[str, type[Row]] = {
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows from memory on which an encoder is judged: `TaskRows("classification", table, ["text", "stars"])`.
+    """Rows from memory on which an encoder is judged.
 
-    Attributes:
-        kind: "similarity" (two texts and a score), "retrieval" (two texts, the second of which answers the first) or
-            "classification" (a text and a label).
-        rows: a table (pandas, polars, Arrow, `datasets`), or an iterable of rows or dicts.
-        columns: of the texts, and after them of the score or label. If empty, the usual names, as `data.read` has them.
-        name: of the task, in tables and reports.
+    An example is `TaskRows("classification", table, ["text", "stars"])`.
+
+    Attributes: kind: "similarity" (two texts and a score), "retrieval" (two texts, the second of
+        which answers the first) or "classification" (a text and a label). rows: a table (pandas,
+        polars, Arrow, `datasets`), or an iterable of rows or dicts. columns: of the texts, and
+        after them of the score or label. If empty, the usual names, as `data.read` has them. name:
+        of the task, in tables and reports.
     """
 
     kind: Kind
@@ -55,7 +56,10 @@ class TaskRows:
         return list(read([self.rows], row_type, columns))
 
     def save(self, folder: Path) -> None:
-        """Writes the rows into a file in the folder, which `name_in` names; refuses a second task of this name."""
+        """Writes the rows into a file in the folder, which `name_in` names.
+
+        Refuses a second task of this name.
+        """
         make_folder(folder)
         file = folder / f"{self.name}.jsonl"
         if file.exists():
@@ -79,7 +83,10 @@ def place_and_part(source: str) -> tuple[str, str]:
 
 
 def _longest_place(source: str) -> str:
-    """The longest part up to a comma that is a file or folder, whose name may have commas too; or else the first."""
+    """The longest part up to a comma that is a file or folder, or else the first part.
+
+    The name of a file may have commas too.
+    """
     names = source.split(",")
     for count in range(len(names), 0, -1):
         place = ",".join(names[:count])
@@ -89,7 +96,10 @@ def _longest_place(source: str) -> str:
 
 
 def place_and_columns(source: Source, row_type: type[R]) -> tuple[Source, Mapping[str, str] | None]:
-    """What a task of these rows reads, and the columns for `data.read`, which may stand behind a file's name."""
+    """What a task of these rows reads, and the columns for `data.read`.
+
+    The columns may stand behind a file's name.
+    """
     if not isinstance(source, str):
         return source, None
     place, part = place_and_part(source)

@@ -1,4 +1,4 @@
-"""The table of tasks that an encoder can be scored on, and the groups of tasks that have an average."""
+"""The table of tasks that an encoder can be scored on, and the groups that have an average."""
 
 import os
 from collections import Counter
@@ -90,7 +90,10 @@ class NamedTask(NamedTuple):
     """The title in printed tables."""
 
     source: str
-    """The data: "name:split" of a dataset, or "name" for all of its splits; "" if the task has its own."""
+    """The data: "name:split" of a dataset, or "name" for all of its splits.
+
+    It is "" if the task has its own data.
+    """
 
     load: Callable[[str, str], Task]
     """Reads the data; takes the task's name and the source."""
@@ -172,7 +175,10 @@ class FunctionTask:
     function: Callable[[SentenceEncoder], float | Mapping[str, float]]
 
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
-        """Scores the encoder; raises `InputError` if there is no score, or one that is not between -1 and 1."""
+        """Scores the encoder.
+
+        Raises `InputError` if there is no score, or one that is not between -1 and 1.
+        """
         scores = self.function(encoder)
         values: dict[str, float] = {}
         if not isinstance(scores, Mapping):
@@ -188,9 +194,12 @@ class FunctionTask:
 
 
 def task(name: str, *, title: str | None = None) -> Callable[[F], F]:
-    """A decorator that registers a function as a task: from an encoder to its score, or to {name: score}.
+    """A decorator that registers a function as a task.
 
-    Scores lie between -1 and 1, and higher is better; tables print them x 100. `title` is printed there.
+    The function maps an encoder to its score, or to {name: score}.
+
+    Scores lie between -1 and 1, and higher is better; tables print them x 100. `title` is printed
+    there.
     """
     if name in GROUPS:
         raise InputError(f"task {name!r}: a group of tasks has this name; choose another name")
@@ -230,19 +239,19 @@ _GROUP_TITLES = {
 def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[Task]:
     """Reads the data of tasks. A task that is named twice is read once.
 
-    Args:
-        tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
-            scored pairs, as a file or a dataset's split such as "stsb:dev"; "geometry:DATA", the geometry on scored or
-            labelled pairs; "classification:DATA", texts with labels; "retrieval:DATA", pairs where each first text has
-            to find its second among all, or a folder in BEIR's layout ("retrieval:nfcorpus", its test split, or
-            "retrieval:nfcorpus:dev"); or `TaskRows`. A file's columns may stand behind its name:
-            "pairs.csv,first,second,grade", "retrieval:notes.jsonl,title,body", "classification:reviews.csv,text,stars".
-            If None or empty, the tasks are the seven of the group "sts" if this machine has their data, and
-            "stsb-open" otherwise.
+    Args: tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all
+        tasks of the group; scored pairs, as a file or a dataset's split such as "stsb:dev";
+        "geometry:DATA", the geometry on scored or labelled pairs; "classification:DATA", texts with
+        labels; "retrieval:DATA", pairs where each first text has to find its second among all, or a
+        folder in BEIR's layout ("retrieval:nfcorpus", its test split, or "retrieval:nfcorpus:dev");
+        or `TaskRows`. A file's columns may stand behind its name: "pairs.csv,first,second,grade",
+        "retrieval:notes.jsonl,title,body", "classification:reviews.csv,text,stars". If None or
+        empty, the tasks are the seven of the group "sts" if this machine has their data, and
+        "stsb-open" otherwise.
 
-    Raises:
-        InputError: a task is neither known nor a file, two tasks or their scores have one name, or the data of a task
-            cannot be read. All names are looked at before the first data are read.
+    Raises: InputError: a task is neither known nor a file, two tasks or their scores have one name,
+        or the data of a task cannot be read. All names are looked at before the first data are
+        read.
     """
     found = [_find(task) for task in named_tasks(tasks)]
     _refuse_repeated([task.name for task in found], "the name")
@@ -272,7 +281,10 @@ def _score_names(task: Task) -> list[str]:
 
 
 def named_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[TaskSource]:
-    """The tasks that `load_tasks` reads for this argument, each once, and those of a group in its place."""
+    """The tasks that `load_tasks` reads for this argument, each once.
+
+    The tasks of a group stand in its place.
+    """
     if isinstance(tasks, TaskSource):
         tasks = [tasks]
     elif is_table(tasks) or isinstance(tasks, Mapping) or not isinstance(tasks, Iterable | None):
@@ -281,7 +293,10 @@ def named_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[
     for task in tasks or _default_tasks():
         if not isinstance(task, TaskSource):
             raise _no_task(task)
-        members += GROUPS.get(task, (task,)) if isinstance(task, str) else (task,)
+        if isinstance(task, str) and task in GROUPS:
+            members += GROUPS[task]
+        else:
+            members.append(task)
     return list(dict.fromkeys(members))
 
 
@@ -303,7 +318,10 @@ def _no_task(got: object) -> InputError:
 
 
 def load_dev(source: str) -> DevTask:
-    """Reads what chooses a step: retrieval:DATA, classification:DATA or scored pairs, of a dataset those of dev."""
+    """Reads what chooses a step: retrieval:DATA, classification:DATA or scored pairs.
+
+    Of a dataset, the scored pairs are those of dev.
+    """
     kind, _, data = source.partition(":")
     if kind in _LOADERS:
         return _LOADERS[kind](source, data)
@@ -334,7 +352,10 @@ _KINDS = ("geometry", *_LOADERS)
 
 
 def _kind_and_data(name: str) -> tuple[str, str]:
-    """The parts of a name: ("retrieval", "faq.tsv"); ("", "pairs.tsv") where no kind stands before the data."""
+    """The parts of a name: ("retrieval", "faq.tsv").
+
+    The first part is "" where no kind stands before the data.
+    """
     kind, _, data = name.partition(":")
     if kind in _KINDS and data:
         return kind, data
@@ -348,12 +369,15 @@ def with_whole_path(task: str) -> str:
     is_named = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
     if is_named or not os.path.exists(place):
         return task
-    prefix = f"{kind}:" if kind else ""
-    return f"{prefix}{os.path.abspath(place)}{part}"
+    whole = f"{os.path.abspath(place)}{part}"
+    return f"{kind}:{whole}" if kind else whole
 
 
 def source_of(task: TaskSource) -> str:
-    """A task's data: a file, a folder, a dataset's "name:split" or "name"; empty where the task has them itself."""
+    """A task's data: a file, a folder, a dataset's "name:split" or "name".
+
+    It is empty where the task has its data itself.
+    """
     return _find(task).source
 
 
@@ -386,7 +410,7 @@ def _find(task: TaskSource) -> FoundTask:
         return FoundTask(task, place, lambda: _LOADERS[kind](task, data))
     dataset, _, split = task.partition(":")
     if dataset in DATASETS:
-        source = task if split else f"{task}:test"
+        source = f"{dataset}:{split or 'test'}"
         return FoundTask(task, source, lambda: _load_pairs(task, source))
     place, _ = place_and_part(task)
     if os.path.isfile(place):

@@ -1,7 +1,7 @@
 """What training changed between a user's own sentences: which sentences are nearest to each other.
 
-Training changes the scale of the cosines, so the cosines of two encoders are not compared with each other. What is
-compared is their order.
+Training changes the scale of the cosines, so the cosines of two encoders are not compared with each
+other. What is compared is their order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -68,7 +68,10 @@ def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
 
 
 def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> TextChanges:
-    """Compares two encoders by their vectors [n, d] of n different sentences, at least `FEWEST_SENTENCES`."""
+    """Compares two encoders by their vectors [n, d] of n different sentences.
+
+    There are at least `FEWEST_SENTENCES` of them.
+    """
     old = _cosines(before)  # [n, n]
     new = _cosines(after)  # [n, n]
     near_old = _nearest_first(old)
@@ -99,7 +102,10 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
 
 
 def _agreement(old: Floats, new: Floats) -> float:
-    """Spearman's correlation of two encoders' cosines [n, n]; 0 if those of the first are all equal."""
+    """Spearman's correlation of two encoders' cosines [n, n].
+
+    It is 0 if those of the first are all equal.
+    """
     pairs = np.triu_indices(len(old), 1)
     found = correlations(old[pairs], new[pairs])
     if found is None:
@@ -109,7 +115,10 @@ def _agreement(old: Floats, new: Floats) -> float:
 
 
 def _nearest_first(cosines: Floats) -> NDArray[np.int64]:
-    """The numbers [n, k] of the nearest sentences of each; of equally near ones, an earlier one is first."""
+    """The numbers [n, k] of the nearest sentences of each.
+
+    Of equally near ones, an earlier one is first.
+    """
     k = min(NEIGHBOURS, len(cosines) - 1)
     return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
 

@@ -1,4 +1,6 @@
-"""Transfer tasks: how well a classifier does on frozen sentence vectors (SentEval, Conneau and Kiela 2018).
+"""Transfer tasks: how well a classifier does on frozen sentence vectors.
+
+They are those of SentEval (Conneau and Kiela 2018).
 
 A classification of the user's is one with the part train alone, scored by macro F1 too.
 """
@@ -41,7 +43,7 @@ FEW = 5
 """So many labels are named in an error or a warning."""
 
 Part: TypeAlias = tuple[Sequence[Sequence[str]], Integers]
-"""The N rows of a split: their texts, or the first and the second texts of their pairs; and their class numbers [N]."""
+"""The N rows of a split: one or two columns of their texts, and their class numbers [N]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +63,28 @@ class TransferTask:
     """Whether F1 is reported too."""
 
     groups: Groups | None = None
-    """Which rows of the part train are copies of a text; None if there are none, or if they count as texts."""
+    """Which rows of the part train are copies of a text.
+
+    It is None if there are none, or if they count as texts.
+    """
 
     macro_f1 = False
     """Whether macro F1 is reported too."""
 
     def with_seed(self, seed: int) -> TransferTask:
-        """The task with another seed of SentEval's classifier; the same task if it has another classifier."""
+        """The task with another seed of SentEval's classifier.
+
+        A task with another classifier stays as it is.
+        """
         if not isinstance(self.classifier, SentEval):
             return self
         return replace(self, classifier=replace(self.classifier, seed=seed))
 
     def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
-        """Trains the classifier on the encoder's vectors; the values are the true and the predicted classes, [N, 2]."""
+        """Trains the classifier on the encoder's vectors.
+
+        The values are the true and the predicted classes, [N, 2].
+        """
         outcome = self._classify(self._encode(encoder))
         _, targets = self.parts["test" if "test" in self.parts else "train"]
         compare = partial(measure, targets=targets, predictions=outcome.predictions)
@@ -94,7 +105,10 @@ class TransferTask:
         return result, values.astype(np.float64)
 
     def _encode(self, encoder: SentenceEncoder) -> dict[str, Rows]:
-        """The features and the class numbers of each split; all distinct sentences are encoded at once."""
+        """The features and the class numbers of each split.
+
+        All distinct sentences are encoded at once.
+        """
         columns = [column for texts, _ in self.parts.values() for column in texts]
         sentences = list(chain.from_iterable(columns))
         vectors = sentence_vectors(encoder.encode, sentences, self.name)
@@ -111,11 +125,18 @@ class TransferTask:
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:
-    """Reads all splits of a labelled dataset as a task of this name. A task of pairs reports F1 too."""
+    """Reads all splits of a labelled dataset as a task of this name.
+
+    A task of pairs reports F1 too.
+    """
     is_paired = LabelledPair in DATASETS[dataset].row_types
-    kind = LabelledPair if is_paired else LabelledSentence
-    # The task TREC has the six coarse classes.
-    columns = {"label": "subset"} if dataset == "trec" else None
+    kind: type[LabelledPair | LabelledSentence] = LabelledSentence
+    if is_paired:
+        kind = LabelledPair
+    columns = None
+    if dataset == "trec":
+        # The task TREC has the six coarse classes.
+        columns = {"label": "subset"}
     rows = {}
     for split in DATASETS[dataset].splits:
         rows[split] = sorted(map(tuple, read(f"{dataset}:{split}", kind, columns)), key=_by_length)
@@ -129,13 +150,16 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
 
 
 def _by_length(row: tuple[str, ...]) -> tuple[int | str, ...]:
-    """The key of SentEval's order of rows, on which its folds depend: the words of each text, then the label."""
+    """The key of SentEval's order of rows: the words of each text, then the label.
+
+    SentEval's folds depend on this order.
+    """
     *texts, label = row
     return (*(len(text.split()) for text in texts), label)
 
 
 class ClassificationTask(TransferTask):
-    """Texts with labels of the user: does a logistic regression on their vectors find the labels of other texts?"""
+    """Texts with labels of the user: does a classifier find the labels of other texts?"""
 
     classifier: Logistic
     macro_f1 = True
@@ -148,7 +172,7 @@ class ClassificationTask(TransferTask):
 
     @property
     def pairs(self) -> ScoredPairs:
-        """Each text as a pair with itself, so that the overlap with the training text can be counted."""
+        """Each text as a pair with itself, by which overlap with the training text is counted."""
         (texts,), numbers = self.parts["train"]
         return ScoredPairs(
             name=self.name,
@@ -165,7 +189,10 @@ class ClassificationTask(TransferTask):
 
 
 def load_classification(name: str, source: Source) -> ClassificationTask:
-    """Reads texts with labels as `rows_of` does; raises `InputError` where no label is frequent enough."""
+    """Reads texts with labels as `rows_of` does.
+
+    Raises `InputError` where no label is frequent enough.
+    """
     texts, labels = zip(*rows_of(source, LabelledSentence), strict=True)
     groups = groups_of_copies(texts)
     _check_labels(name, labels, groups)
@@ -187,7 +214,9 @@ def _check_labels(name: str, labels: Sequence[str], groups: Groups | None) -> No
     single = [label for label, texts in texts_of_label.items() if len(texts) == 1]
     _, most = Counter(label_of_text.values()).most_common(1)[0]
     if most < FOLDS:
-        alone = f" (at one text alone: {_names(single)})" if single else ""
+        alone = ""
+        if single:
+            alone = f" (at one text alone: {_names(single)})"
         raise InputError(
             f"{name}: {len(texts_of_label):,} different labels for {len(labels):,} texts, "
             f"none for {FOLDS} of them{alone}; the {FOLDS} folds of the evaluation need more "
@@ -205,12 +234,16 @@ def _check_labels(name: str, labels: Sequence[str], groups: Groups | None) -> No
 def _names(labels: Sequence[str]) -> str:
     """The first labels, and how many more there are."""
     names = ", ".join(repr(label) for label in labels[:FEW])
-    more = len(labels) - FEW
-    return f"{names} and {more:,} more" if more > 0 else names
+    if len(labels) <= FEW:
+        return names
+    return f"{names} and {len(labels) - FEW:,} more"
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:
-    """The vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
+    """The vectors [N, d] of a sentence.
+
+    A pair (u, v) has SentEval's features |u - v| and u * v, [N, 2 d].
+    """
     if len(vectors) == 1:
         return vectors[0]
     first, second = vectors

@@ -1,4 +1,7 @@
-"""Sentence vectors for a task: each distinct sentence is encoded once, and every value must be finite."""
+"""Sentence vectors for a task.
+
+Each distinct sentence is encoded once, and every value must be finite.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -25,7 +28,10 @@ QUERIES = 64
 
 
 class SentenceEncoder(Protocol):
-    """Anything that turns sentences into vectors: an `Encoder`, a `SentenceTransformer`, a class of your own."""
+    """Anything that turns sentences into vectors.
+
+    It may be an `Encoder`, a `SentenceTransformer`, or a class of your own.
+    """
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.floating[Any]]:
         """The vectors [N, d] of N sentences, in the order of the sentences."""
@@ -35,7 +41,10 @@ class SentenceEncoder(Protocol):
 def sentence_vectors(
     encode: Callable[[Sequence[str]], Any], sentences: Sequence[str], task: str
 ) -> NDArray[np.floating[Any]]:
-    """The vectors [N, d] of N sentences, in the encoder's own precision; refuses values that are not finite."""
+    """The vectors [N, d] of N sentences, in the encoder's own precision.
+
+    Refuses values that are not finite.
+    """
     distinct = list(dict.fromkeys(sentences))
     vectors = np.asarray(encode(distinct))  # [distinct, d]
     if not np.isfinite(vectors).all():
@@ -57,7 +66,9 @@ def unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]
 
 @torch.no_grad()
 def nearest(queries: Floats, vectors: Floats, k: int) -> tuple[Floats, NDArray[np.int64]]:
-    """The k largest cosines [N, k] of queries [N, d] with vectors [M, d], all of length 1, and the vectors' numbers.
+    """The k largest cosines [N, k] of queries [N, d] with vectors [M, d], and the vectors' numbers.
+
+    All queries and vectors have length 1.
 
     There are M columns if M is less than k. Of equally near vectors, an earlier one is first.
     """
@@ -81,7 +92,7 @@ def nearest(queries: Floats, vectors: Floats, k: int) -> tuple[Floats, NDArray[n
 
 
 def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
-    """The vectors [N, d] as float32, on the encoder's device if there is one and it computes in float64."""
+    """The vectors [N, d] as float32, on the encoder's device if it computes in float64."""
     device = getattr(encoder, "device", "cpu")
     if not has_float64(device):
         device = "cpu"

@@ -36,7 +36,7 @@ def write_card(encoder: Encoder, folder: Path) -> Path:
 def _added_licence(card: Path) -> str:
     """The licence in a card that isotune wrote.
 
-    Empty if there is none, or if the card is another program's.
+    It is empty if there is none, or if the card is another program's.
     """
     from huggingface_hub import metadata_load
 

@@ -118,6 +118,11 @@ class ReportData:
             records, [stage.get("method", "") for stage in recipe.get("stages", [])]
         )
         facts = {"Data": data, "Environment": environment}
+        before: dict[str, Correlations] = {}
+        after: dict[str, Correlations] = {}
+        if evaluation is not None:
+            before = _correlations(evaluation.before)
+            after = _correlations(evaluation.after)
         return cls(
             name=run.resolve().name,
             encoder=_encoder_path(run),
@@ -132,8 +137,8 @@ class ReportData:
             last_step=max((stage.steps[1] for stage in stages), default=0),
             warnings=records["warning"],
             evaluation=evaluation,
-            before=_correlations(evaluation and evaluation.before),
-            after=_correlations(evaluation and evaluation.after),
+            before=before,
+            after=after,
             intervals=_intervals(evaluation),
             changes=_read_changes(run, evaluation),
             points=points,
@@ -220,11 +225,9 @@ def _stand_ins(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[s
                 yield source
 
 
-def _correlations(evaluation: Evaluation | None) -> dict[str, Correlations]:
+def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
     """The correlations of tasks and groups by their names."""
     correlations: dict[str, Correlations] = {}
-    if evaluation is None:
-        return correlations
     for task in evaluation.tasks:
         if isinstance(task, Correlations):
             correlations[task.name] = task

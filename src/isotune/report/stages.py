@@ -100,7 +100,7 @@ class StageRecords:
     def tested(self) -> dict[str, float]:
         """The metrics of the kept step on rows that chose nothing, by name.
 
-        Empty if there are no such rows.
+        It is empty if there are no such rows.
         """
         if not self.test:
             return {}

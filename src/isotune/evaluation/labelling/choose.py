@@ -1,8 +1,9 @@
 """Which pairs of a user's sentences to score, so that few scores say much about encoders.
 
-Two pairs of the same similarity say nothing of how an encoder ranks them, and random pairs of a corpus nearly all have
-nothing in common. So the chosen pairs are spread evenly over the range of the encoders' cosines. Among pairs of about
-the same cosine, those are taken on whose place the encoders disagree most: an answer there decides between them.
+Two pairs of the same similarity say nothing of how an encoder ranks them, and random pairs of a
+corpus nearly all have nothing in common. So the chosen pairs are spread evenly over the range of
+the encoders' cosines. Among pairs of about the same cosine, those are taken on whose place the
+encoders disagree most: an answer there decides between them.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,10 @@ NEIGHBOURS = 10
 def choose_pairs(
     sentences: Sequence[str], encoders: Sequence[SentenceEncoder], count: int, seed: int = 0
 ) -> list[tuple[str, str]]:
-    """At most `count` pairs of sentences, in an order whose every first part is spread over the similarities."""
+    """At most `count` pairs of sentences.
+
+    Every first part of their order is spread over the similarities.
+    """
     random = np.random.default_rng(seed)
     texts = distinct_texts(sentences)
     if len(texts) > SENTENCES:
@@ -47,13 +51,15 @@ def choose_pairs(
 
 
 def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Generator) -> list[int]:
-    """At most `count` of the C candidates `pairs` [C, 2], by the cosines [E, C] that E encoders give them.
+    """At most `count` of C candidates [C, 2], by the cosines [E, C] that E encoders give them.
 
-    The range of the mean cosine is cut into `count` intervals of equal width. The intervals take turns in random order;
-    each gives the candidate on whose rank the encoders disagree most. No sentence is taken twice.
+    The range of the mean cosine is cut into `count` intervals of equal width. The intervals take
+    turns in random order; each gives the candidate on whose rank the encoders disagree most. No
+    sentence is taken twice.
 
-    The nearest pair comes first, to show what the scale is about. This favours no encoder, wherever a session ends: the
-    order follows from the mean cosine, before any score. One pair is moved, because near pairs alone have close scores.
+    The nearest pair comes first, to show what the scale is about. This favours no encoder, wherever
+    a session ends: the order follows from the mean cosine, before any score. One pair is moved,
+    because near pairs alone have close scores.
     """
     scaled = cosines - cosines.min(1, keepdims=True)
     scaled = (scaled / scaled.max(1, keepdims=True).clip(1e-12)).mean(0)  # [C]
@@ -77,7 +83,10 @@ def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Gener
 
 
 def _take_best(interval: list[int], pairs: Integers, taken: set[int]) -> int | None:
-    """Takes the last candidate of whose sentences none is taken, and those behind it; None if there is none."""
+    """Takes the last candidate of whose sentences none is taken, and those behind it.
+
+    Returns None if there is no such candidate.
+    """
     while interval:
         candidate = interval.pop()
         sentences = pairs[candidate].tolist()
@@ -88,7 +97,10 @@ def _take_best(interval: list[int], pairs: Integers, taken: set[int]) -> int | N
 
 
 def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder]) -> int | None:
-    """The encoder ahead of all others by a 99 % interval, because a session asks several times; None if none is."""
+    """The encoder ahead of all others by a 99 % interval, because a session asks several times.
+
+    It is None if no encoder is.
+    """
     pairs = ScoredPairs(
         name="labels",
         split="",
@@ -109,7 +121,10 @@ def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder
 
 
 def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:
-    """Pairs [C, 2] of different sentences: each with its nearest sentences, and with as many random ones."""
+    """Pairs [C, 2] of different sentences.
+
+    Each sentence is paired with its nearest ones, and with as many random ones.
+    """
     size = len(vectors)
     first = np.arange(size)[:, None]  # [N, 1]
     count = min(NEIGHBOURS, size - 1)

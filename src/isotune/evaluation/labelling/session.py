@@ -1,7 +1,7 @@
 """The session in which a person scores pairs of sentences, and its questions in a terminal.
 
-Every answer is written at once, so that a session may end at any moment. The file is always one that `--dev` takes: the
-columns sentence1, sentence2 and score, separated by tabs.
+Every answer is written at once, so that a session may end at any moment. The file is always one
+that `--dev` takes: the columns sentence1, sentence2 and score, separated by tabs.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,16 +42,20 @@ def read_labels(path: Path) -> list[ScoredPair]:
     if columns != ScoredPair._fields:
         needed = ", ".join(ScoredPair._fields)
         raise InputError(
-            f"{path}: its columns are {', '.join(columns)}, and {needed} are needed; name a new file"
+            f"{path}: its columns are {', '.join(columns)}, and {needed} are needed; "
+            "name a new file"
         )
     return labels
 
 
 class Session:
-    """Pairs to score, and the file of scored pairs: those that the file has already are not asked for again.
+    """Pairs to score, and the file of scored pairs.
 
-    The session ends after the last pair and at the answer q. It ends too where `enough`, which is asked after every ten
-    scores from the twentieth on, says why no more are needed. Skipped pairs come again in the next session.
+    Pairs that the file has already are not asked for again.
+
+    The session ends after the last pair and at the answer q. It ends too where `enough`, which is
+    asked after every ten scores from the twentieth on, says why no more are needed. Skipped pairs
+    come again in the next session.
     """
 
     def __init__(
@@ -82,7 +86,9 @@ class Session:
         return f"{len(self.labels)} of {counted(self._most, 'pair')} scored"
 
     def answer(self, answer: str) -> str:
-        """Takes a score or one of the letters, writes the scores, and says what is wrong with the answer, if anything.
+        """Takes a score or one of the letters, and writes the scores.
+
+        Returns what is wrong with the answer; empty if nothing is.
 
         Raises:
             InputError: another session writes into the file.
@@ -115,20 +121,27 @@ class Session:
         return ""
 
     def _change_labels(self, labels: list[ScoredPair], place: int) -> None:
-        """Goes on at another place with other scores, writes these, and asks whether they are enough."""
+        """Goes on with other scores at another place.
+
+        The scores are written, and it is asked whether they are enough.
+        """
         saved = self.labels
         self.labels = labels
         self.place = place
         if read_labels(self.path) != saved:
             raise InputError(
-                f"{self.path}: another session writes into it; name another file, or end that session"
+                f"{self.path}: another session writes into it; name another file, or end that "
+                "session"
             )
         self._write_labels()
         if len(labels) >= FEWEST and len(labels) % ASK_EVERY == 0:
             self.end = self._enough(labels)
 
     def _write_labels(self) -> None:
-        """Writes the file, or removes it where there are no scores: `--dev` takes no file without rows."""
+        """Writes the file, or removes it where there are no scores.
+
+        `--dev` takes no file without rows.
+        """
         if not self.labels:
             self.path.unlink(missing_ok=True)
             return
