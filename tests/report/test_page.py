@@ -226,6 +226,8 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
             "f1": None,
         }
         transfer |= {"accuracy": value, "dev_accuracy": None, "regularisation": [0.01]}
+        if alone:
+            transfer["largest_class"] = 0.6
         space = {
             "kind": "geometry",
             "name": "geometry",
@@ -245,7 +247,8 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
         "nobody has scored pairs of this text" if alone else "sts 40.86 -&gt; 51.29"
     ) in page.verdict
     assert ("STS average 40.86 51.29 +10.43" in page.text) != alone
-    assert "MR 10 rows 70.00 75.00 +5.00" in page.text
+    share = ", largest class 60.00" if alone else ""
+    assert f"MR 10 rows{share} 70.00 75.00 +5.00" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
 
 
