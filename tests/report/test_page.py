@@ -58,7 +58,8 @@ def set_evaluation(
             0.02,
             0.18,
             True,
-            "Use the new encoder: the gain is more than chance. stsb 40.00 -&gt; 50.00 (95 % interval +2",
+            "Use the new encoder: the gain is more than chance. "
+            "stsb 40.00 -&gt; 50.00 (95 % interval +2",
         ),
         (
             0.41,
@@ -111,15 +112,17 @@ def test_a_finished_run(finished: Page) -> None:
         "Load the encoder",
     ]
     assert finished.verdict == (
-        "Use the new encoder: the gain is more than chance. sts 40.86 -&gt; 51.29 (95 % interval +9.00 to +12.00, "
-        "better). "
+        "Use the new encoder: the gain is more than chance. sts 40.86 -&gt; 51.29 "
+        "(95 % interval +9.00 to +12.00, better). "
         "Kept: step 150 of 300."
     )
     for text in (
         "STS12 1,500 pairs 31.00 44.00 +13.00",
         "STS average 40.86 51.29 +10.43 +9.00 to +12.00, better",
-        "Model bert-tiny, pooled by max Data corpus/support-tickets.txt, corpus/manual.jsonl: 12,000 rows "
-        "Duration 0:01:30 from the beginning to the last scores Finish stage 1: all steps were made, 300 of 300",
+        "Model bert-tiny, pooled by max "
+        "Data corpus/support-tickets.txt, corpus/manual.jsonl: 12,000 rows "
+        "Duration 0:01:30 from the beginning to the last scores "
+        "Finish stage 1: all steps were made, 300 of 300",
         "STS12 31.00 → 44.00 32.00 → 45.00 33.00 → 46.00",  # all, mean, wmean
         "STS12 36.00 → 49.00 37.00 → 50.00 38.00 → 51.00",  # Pearson
         "the dev score fell 3 times in a row (2 times, steps 250 to 275)",
@@ -190,8 +193,8 @@ def test_every_stage_is_shown(run: Path) -> None:
     )
     assert "cross_entropy 1.5 → 1" in page.text
     assert page.verdict == (
-        "Use the new encoder: the labelled dev rows are predicted better. labelled dev rows, by layers that "
-        "start untrained, 30.00 -&gt; 67.50. "
+        "Use the new encoder: the labelled dev rows are predicted better. "
+        "labelled dev rows, by layers that start untrained, 30.00 -&gt; 67.50. "
         "Kept: step 400 of 400."
     )
 
@@ -353,7 +356,7 @@ def test_the_section_of_a_missing_file_is_left_out(
     with pytest.raises(InputError, match=r"metrics\.jsonl is damaged: it is not the file that SHA"):
         write_report(run)
     (run / "metrics.jsonl").unlink()
-    with pytest.raises(InputError, match=r"metrics\.jsonl is missing, and SHA256SUMS names it"):
+    with pytest.raises(InputError, match=r"metrics\.jsonl is missing, which SHA256SUMS names"):
         write_report(run)
 
 
