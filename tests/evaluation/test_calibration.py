@@ -35,7 +35,8 @@ def test_the_curve_goes_through_the_shares_at_two_cosines() -> None:
     logits = [math.log(p / (1 - p)) for p in (low, high)]
     slope = (logits[1] - logits[0]) / 0.6
     threshold = 0.2 - logits[0] / slope
-    # Of two groups, the variance of a logit is 1 / (n p (1 - p)); the threshold lies between both cosines by weights.
+    # Of two groups, the variance of a logit is 1 / (n p (1 - p)); the threshold lies between both
+    # cosines by weights.
     weights = (0.8 - threshold) / 0.6 / slope, (threshold - 0.2) / 0.6 / slope
     variance = sum(w**2 / (40 * p * (1 - p)) for w, p in zip(weights, (low, high), strict=True))
     assert found == pytest.approx((slope, threshold, math.sqrt(variance)), rel=1e-4)
@@ -127,7 +128,8 @@ def test_scores_of_every_scale_are_shares(encoder: Encoder, pairs: Path) -> None
         ([-1, 0, 2], "the pairs: a score of -1;"),
         (
             [0, 0, 2],
-            "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs",
+            "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other "
+            "pairs",
         ),
     ],
 )

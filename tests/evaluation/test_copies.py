@@ -152,7 +152,9 @@ def test_a_query_that_is_its_own_answer_is_told(caplog: pytest.LogCaptureFixture
     rows = [("one", "answer one"), ("two", "Two."), ("three", "answer three")]
     evaluate(Noisy(), TaskRows("retrieval", [Pair(*row) for row in rows]))
     (record,) = caplog.records
-    assert record.message.startswith("rows: 1 query with itself as the answer, which every encoder finds")
+    assert record.message.startswith(
+        "rows: 1 query with itself as the answer, which every encoder finds"
+    )
 
 
 def test_no_copy_is_drawn_beside_its_text() -> None:

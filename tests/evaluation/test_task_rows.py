@@ -1,4 +1,7 @@
-"""The user's own data judge an encoder: the columns stand behind a file's name, or the rows come from memory."""
+"""The user's own data judge an encoder.
+
+The columns stand behind a file's name, or the rows come from memory.
+"""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -109,7 +112,8 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
         ("classification:{},kind,a", r"36 different labels for 36 texts, none for 10 of them"),
         (
             "classification:{}",
-            r"can't tell which columns hold sentence, label: .* behind the file: .*,SENTENCE,LABEL$",
+            r"can't tell which columns hold sentence, label: .* behind the file: "
+            r".*,SENTENCE,LABEL$",
         ),
     ],
 )
@@ -132,7 +136,7 @@ def test_two_tasks_of_one_name_are_refused() -> None:
 def test_a_run_keeps_the_rows_that_judge_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it can be resumed or started again by a launcher, and its encoder evaluated, in another process."""
+    """The run can be resumed or started again, and its encoder evaluated, in another process."""
     texts = [row["a"] for row in ROWS]
     dev = TaskRows("classification", ROWS, ["a", "kind"])
     test = TaskRows("retrieval", ROWS, ["a", "b"], "answers")
@@ -200,3 +204,9 @@ def test_a_name_of_a_group_is_no_name_of_a_plugins_task() -> None:
 def test_a_function_that_gives_no_score_is_refused() -> None:
     with pytest.raises(InputError, match="task empty: it gives no score"):
         FunctionTask("empty", lambda encoder: {}).score(Codes())
+
+
+def test_a_blank_label_is_told_with_the_name_of_its_task() -> None:
+    rows = [*ROWS, {**ROWS[0], "kind": " "}]
+    with pytest.raises(InputError, match=r"^mine: <rows>:37: kind is blank"):
+        load_tasks(TaskRows("classification", rows, ["a", "kind"], "mine"))

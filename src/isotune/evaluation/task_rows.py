@@ -53,7 +53,11 @@ class TaskRows:
         """The rows; raises `InputError` where `data.read` does."""
         row_type = ROW_TYPES[self.kind]
         columns = named_columns(self.name, self.columns, row_type)
-        return list(read([self.rows], row_type, columns))
+        try:
+            return list(read([self.rows], row_type, columns))
+        except InputError as error:
+            # Errors of reading name the row, and not the task.
+            raise InputError(f"{self.name}: {error}") from error
 
     def save(self, folder: Path) -> None:
         """Writes the rows into a file in the folder, which `name_in` names.
