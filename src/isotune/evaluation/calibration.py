@@ -43,16 +43,19 @@ def calibrate(
 ) -> Calibration:
     """Fits the probability that two sentences mean the same, given their cosine.
 
-    Args: encoder: an encoder, or its folder or hub name. It is not changed; `encoder.calibration =
-        ...` keeps the result. pairs: a file, also with its columns as in
-        "pairs.csv,first,second,grade"; a dataset's "name:split"; or rows. Their scores begin at 0,
-        which says that two sentences have nothing in common. Those of a dataset have the dataset's
-        scale. scale: the score of two sentences that mean the same. If None, 5, as `isotune label`
-        writes it; then some score has to be above 1.
+    Args:
+        encoder: an encoder, or its folder or hub name. It is not changed;
+            `encoder.calibration = ...` keeps the result.
+        pairs: a file, also with its columns as in "pairs.csv,first,second,grade"; a dataset's
+            "name:split"; or rows. Their scores begin at 0, which says that two sentences have
+            nothing in common. Those of a dataset have the dataset's scale.
+        scale: the score of two sentences that mean the same. If None, 5, as `isotune label` writes
+            it; then some score has to be above 1.
 
-    Raises: InputError: the pairs can't be read or are fewer than `FEWEST`, their scale is not
-        known, a score is not on the scale, all scores are equal, or the pairs with higher cosines
-        don't have higher scores.
+    Raises:
+        InputError: the pairs can't be read or are fewer than `FEWEST`, their scale is not known, a
+            score is not on the scale, all scores are equal, or the pairs with higher cosines don't
+            have higher scores.
     """
     if isinstance(encoder, str | Path):
         # This imports transformers.

@@ -42,17 +42,21 @@ def evaluate(
 ) -> Evaluation:
     """Scores an encoder on tasks.
 
-    Args: encoder: anything with a method `encode`; or a folder or hub name to load. tasks: names,
-        files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS
-        tasks (the group "sts") if this machine has their data, and "stsb-open" otherwise. name: the
-        encoder's name in the result. If None, it is the folder or hub name, or else the encoder's
-        class.
+    Args:
+        encoder: anything with a method `encode`; or a folder or hub name to load.
+        tasks: names, files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None,
+            the seven STS tasks (the group "sts") if this machine has their data, and "stsb-open"
+            otherwise.
+        name: the encoder's name in the result. If None, it is the folder or hub name, or else the
+            encoder's class.
 
-    Returns: The result of each task, and the averages of complete groups. Correlations are in [-1,
-        1] and accuracies in [0, 1]; tables print both x 100. `scores()` has them by name.
+    Returns:
+        The result of each task, and the averages of complete groups. Correlations are in [-1, 1]
+        and accuracies in [0, 1]; tables print both x 100. `scores()` has them by name.
 
-    Raises: InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space
-        has collapsed.
+    Raises:
+        InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has
+            collapsed.
     """
     if name is None:
         name = type(encoder).__name__
@@ -94,8 +98,9 @@ def compare(
     Returns:
         The evaluation of each encoder, and the differences between every two of them.
 
-    Raises: InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has
-        collapsed.
+    Raises:
+        InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has
+            collapsed.
     """
     named = _named_encoders(encoders)
     check_way(aggregation, metric)

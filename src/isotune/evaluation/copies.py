@@ -71,4 +71,5 @@ def tell_copies(name: str, groups: Groups | None, unit: str, consequence: str) -
 
 
 def _key(text: str) -> bytes:
+    """The letters and digits of a text, or the text itself if it has none."""
     return normalized(text) or text.encode()

@@ -29,11 +29,13 @@ class TaskRows:
 
     An example is `TaskRows("classification", table, ["text", "stars"])`.
 
-    Attributes: kind: "similarity" (two texts and a score), "retrieval" (two texts, the second of
-        which answers the first) or "classification" (a text and a label). rows: a table (pandas,
-        polars, Arrow, `datasets`), or an iterable of rows or dicts. columns: of the texts, and
-        after them of the score or label. If empty, the usual names, as `data.read` has them. name:
-        of the task, in tables and reports.
+    Attributes:
+        kind: "similarity" (two texts and a score), "retrieval" (two texts, the second of which
+            answers the first) or "classification" (a text and a label).
+        rows: a table (pandas, polars, Arrow, `datasets`), or an iterable of rows or dicts.
+        columns: of the texts, and after them of the score or label. If empty, the usual names, as
+            `data.read` has them.
+        name: of the task, in tables and reports.
     """
 
     kind: Kind

@@ -239,19 +239,21 @@ _GROUP_TITLES = {
 def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[Task]:
     """Reads the data of tasks. A task that is named twice is read once.
 
-    Args: tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all
-        tasks of the group; scored pairs, as a file or a dataset's split such as "stsb:dev";
-        "geometry:DATA", the geometry on scored or labelled pairs; "classification:DATA", texts with
-        labels; "retrieval:DATA", pairs where each first text has to find its second among all, or a
-        folder in BEIR's layout ("retrieval:nfcorpus", its test split, or "retrieval:nfcorpus:dev");
-        or `TaskRows`. A file's columns may stand behind its name: "pairs.csv,first,second,grade",
-        "retrieval:notes.jsonl,title,body", "classification:reviews.csv,text,stars". If None or
-        empty, the tasks are the seven of the group "sts" if this machine has their data, and
-        "stsb-open" otherwise.
+    Args:
+        tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all
+            tasks of the group; scored pairs, as a file or a dataset's split such as "stsb:dev";
+            "geometry:DATA", the geometry on scored or labelled pairs; "classification:DATA", texts
+            with labels; "retrieval:DATA", pairs where each first text has to find its second among
+            all, or a folder in BEIR's layout ("retrieval:nfcorpus", its test split, or
+            "retrieval:nfcorpus:dev"); or `TaskRows`. A file's columns may stand behind its name:
+            "pairs.csv,first,second,grade", "retrieval:notes.jsonl,title,body",
+            "classification:reviews.csv,text,stars". If None or empty, the tasks are the seven of
+            the group "sts" if this machine has their data, and "stsb-open" otherwise.
 
-    Raises: InputError: a task is neither known nor a file, two tasks or their scores have one name,
-        or the data of a task cannot be read. All names are looked at before the first data are
-        read.
+    Raises:
+        InputError: a task is neither known nor a file, two tasks or their scores have one name, or
+            the data of a task cannot be read. All names are looked at before the first data are
+            read.
     """
     found = [_find(task) for task in named_tasks(tasks)]
     _refuse_repeated([task.name for task in found], "the name")

@@ -124,6 +124,7 @@ def _nearest_first(cosines: Floats) -> NDArray[np.int64]:
 
 
 def _shortened(text: str) -> str:
+    """The text as examples show it."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST - 4]} ..."

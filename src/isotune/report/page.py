@@ -155,6 +155,7 @@ def _encoder_path(run: Path) -> str | None:
 
 
 def _x100(value: float) -> str:
+    """A share of 1 in per cent."""
     return f"{100 * value:.2f}"
 
 
