@@ -5,11 +5,11 @@ metrics.jsonl is needed, and a section whose file is missing is left out. Paths,
 settings are escaped.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -30,6 +30,9 @@ from isotune.report.stages import (
     read_records,
 )
 from isotune.report.templates import template
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def write_report(run: Path) -> Path:
@@ -111,9 +114,11 @@ class ReportData:
         environment = read_json(run / "environment.json", missing_ok=True)
         # A run is marked as finished after its first report.
         environment.pop("finished", None)
-        recipe = _read_recipe(run)
-        evaluation = _read_evaluation(run)
-        points = _read_points(run)
+        nothing: dict[str, Any] = {}
+        recipe = _read_if_there(run / "recipe.toml", _read_recipe, nothing)
+        settings = _read_if_there(run / "recipe.toml", _read_settings, None)
+        evaluation = _read_if_there(run / "evaluation.json", RunEvaluation.read, None)
+        points = _read_if_there(run / "cosines.npz", read_arrays, nothing)
         stages = group_by_stage(
             records, [stage.get("method", "") for stage in recipe.get("stages", [])]
         )
@@ -130,7 +135,7 @@ class ReportData:
             model=_model(recipe),
             data=[feed for feed in data.values() if "rows" in feed],
             facts={title: part for title, part in facts.items() if part},
-            settings=_read_settings(run),
+            settings=settings,
             recipe=recipe,
             stand_ins=list(dict.fromkeys(_stand_ins(recipe, data))),
             stages=stages,
@@ -159,44 +164,28 @@ def _x100(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
-def _read_recipe(run: Path) -> dict[str, Any]:
-    """The recipe of a run; empty if it is missing."""
-    path = run / "recipe.toml"
+def _read_if_there(path: Path, read: Callable[[Path], T], missing: U) -> T | U:
+    """What is read from a file, or `missing` if there is no such file."""
     if not path.exists():
-        return {}
-    return read_toml("recipe", path, {})
+        return missing
+    return read(path)
 
 
-def _read_settings(run: Path) -> str | None:
-    """The text of the recipe of a run; None if it is missing."""
-    path = run / "recipe.toml"
-    if not path.exists():
-        return None
+def _read_settings(path: Path) -> str | None:
+    """The text of the recipe."""
     return path.read_text("utf-8")
 
 
-def _read_evaluation(run: Path) -> RunEvaluation | None:
-    """The evaluation of a run; None if it is missing."""
-    path = run / "evaluation.json"
-    if not path.exists():
-        return None
-    return RunEvaluation.read(path)
-
-
-def _read_points(run: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of gold scores and cosines; empty if they are missing."""
-    path = run / "cosines.npz"
-    if not path.exists():
-        return {}
-    return read_arrays(path)
+def _read_recipe(path: Path) -> dict[str, Any]:
+    """The recipe as a table."""
+    return read_toml("recipe", path, {})
 
 
 def _read_changes(run: Path, evaluation: RunEvaluation | None) -> TextChanges | None:
     """What training changed between sentences; None if the start was kept, or if it is unknown."""
-    path = run / CHANGES
-    if evaluation is None or not evaluation.selected_step or not path.exists():
+    if evaluation is None or not evaluation.selected_step:
         return None
-    return TextChanges.read(path)
+    return _read_if_there(run / CHANGES, TextChanges.read, None)
 
 
 def _begun(environment: Mapping[str, Any]) -> datetime | None:
