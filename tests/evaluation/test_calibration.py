@@ -75,17 +75,30 @@ def test_a_probability_is_the_curves_and_a_limit_its_inverse() -> None:
             made.cosine(wrong)
 
 
+def test_a_calibration_has_an_interval_and_the_number_of_pairs(
+    encoder: Encoder, pairs: Path
+) -> None:
+    made = isotune.calibrate(encoder, pairs)
+    assert made.low < made.threshold < made.high
+    assert made.pairs == 30
+
+
 def test_a_calibration_stays_with_its_encoder_alone(
     encoder: Encoder, pairs: Path, tmp_path: Path
 ) -> None:
     made = isotune.calibrate(tmp_path / "encoder", str(pairs))
-    assert made.low < made.threshold < made.high
-    assert made.pairs == 30
     assert encoder.calibration is None
     encoder.calibration = made
     encoder.save(tmp_path / "saved")
     assert Encoder.load(tmp_path / "saved", precision="bfloat16").calibration == made
     assert Encoder.load(tmp_path / "saved", pooling="cls").calibration is None
+
+
+def test_an_encoder_that_is_trained_further_has_no_calibration(
+    encoder: Encoder, pairs: Path, tmp_path: Path
+) -> None:
+    encoder.calibration = isotune.calibrate(encoder, pairs)
+    assert encoder.calibration is not None
     next(encoder.parameters()).data.mul_(2)
     assert encoder.calibration is None
     encoder.save(tmp_path / "trained")

@@ -151,7 +151,7 @@ def test_the_page_needs_no_other_file(finished: Page) -> None:
     assert not re.search(r"@import|url\((?!#)", finished.html)
 
 
-def test_the_page_is_accessible(finished: Page) -> None:
+def test_the_page_and_its_tables_are_accessible(finished: Page) -> None:
     tags = finished.tags
     assert ("html", {"lang": "en"}) in tags
     assert all(
@@ -159,11 +159,18 @@ def test_the_page_is_accessible(finished: Page) -> None:
         for tag, attributes in tags
         if tag == "th"
     )
-    figures = [attributes for tag, attributes in tags if tag == "svg"]
+
+
+def test_the_figures_are_described(finished: Page) -> None:
+    figures = [attributes for tag, attributes in finished.tags if tag == "svg"]
     assert len(figures) == 3
     assert all(
         attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in figures
     )
+
+
+def test_each_name_on_the_page_is_that_of_one_element(finished: Page) -> None:
+    tags = finished.tags
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {
