@@ -157,26 +157,46 @@ def checksum_of(text: str, name: str) -> str:
     return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
 
 
-def verify_checksums(folder: Path) -> bool:
-    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
+def verify_checksums(folder: Path, missing_ok: Iterable[str] = ()) -> bool:
+    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file.
+
+    Files whose names are in `missing_ok` may be missing.
+    """
     if not (folder / CHECKSUMS).exists():
         return False
+    names = set()
     with telling((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
-        lines = (
-            line.partition("  ")
-            for line in (folder / CHECKSUMS).read_text("utf-8").splitlines() or [""]
-        )
-        listed = {name: digest for digest, _, name in lines}
+        digest_of = _read_checksums(folder / CHECKSUMS)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            if name in listed and path.is_file() and listed[name] == file_sha256(path):
-                del listed[name]
-    if listed:
+            if name in digest_of and path.is_file():
+                names.add(name)
+                if digest_of[name] == file_sha256(path):
+                    del digest_of[name]
+    for name in missing_ok:
+        if name not in names:
+            digest_of.pop(name, None)
+    if not digest_of:
+        return True
+    name = min(digest_of)
+    if name and name not in names:
         raise InputError(
-            f"{folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
-            f"was changed on purpose, remove {CHECKSUMS}"
+            f"{folder}: {name} is missing, which {CHECKSUMS} names; bring it back, or if it was "
+            f"removed on purpose, remove {CHECKSUMS}"
         )
-    return True
+    raise InputError(
+        f"{folder}: {name or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if "
+        f"it was changed on purpose, remove {CHECKSUMS}"
+    )
+
+
+def _read_checksums(path: Path) -> dict[str, str]:
+    """For each name in a SHA256SUMS, the hash; a line that has no name, or no line, names ""."""
+    digest_of = {}
+    for line in path.read_text("utf-8").splitlines() or [""]:
+        digest, _, name = line.partition("  ")
+        digest_of[name] = digest
+    return digest_of
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

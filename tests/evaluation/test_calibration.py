@@ -35,7 +35,8 @@ def test_the_curve_goes_through_the_shares_at_two_cosines() -> None:
     logits = [math.log(p / (1 - p)) for p in (low, high)]
     slope = (logits[1] - logits[0]) / 0.6
     threshold = 0.2 - logits[0] / slope
-    # Of two groups, the variance of a logit is 1 / (n p (1 - p)); the threshold lies between both cosines by weights.
+    # Of two groups, the variance of a logit is 1 / (n p (1 - p)); the threshold lies between both
+    # cosines by weights.
     weights = (0.8 - threshold) / 0.6 / slope, (threshold - 0.2) / 0.6 / slope
     variance = sum(w**2 / (40 * p * (1 - p)) for w, p in zip(weights, (low, high), strict=True))
     assert found == pytest.approx((slope, threshold, math.sqrt(variance)), rel=1e-4)
@@ -74,17 +75,30 @@ def test_a_probability_is_the_curves_and_a_limit_its_inverse() -> None:
             made.cosine(wrong)
 
 
+def test_a_calibration_has_an_interval_and_the_number_of_pairs(
+    encoder: Encoder, pairs: Path
+) -> None:
+    made = isotune.calibrate(encoder, pairs)
+    assert made.low < made.threshold < made.high
+    assert made.pairs == 30
+
+
 def test_a_calibration_stays_with_its_encoder_alone(
     encoder: Encoder, pairs: Path, tmp_path: Path
 ) -> None:
     made = isotune.calibrate(tmp_path / "encoder", str(pairs))
-    assert made.low < made.threshold < made.high
-    assert made.pairs == 30
     assert encoder.calibration is None
     encoder.calibration = made
     encoder.save(tmp_path / "saved")
     assert Encoder.load(tmp_path / "saved", precision="bfloat16").calibration == made
     assert Encoder.load(tmp_path / "saved", pooling="cls").calibration is None
+
+
+def test_an_encoder_that_is_trained_further_has_no_calibration(
+    encoder: Encoder, pairs: Path, tmp_path: Path
+) -> None:
+    encoder.calibration = isotune.calibrate(encoder, pairs)
+    assert encoder.calibration is not None
     next(encoder.parameters()).data.mul_(2)
     assert encoder.calibration is None
     encoder.save(tmp_path / "trained")
@@ -127,7 +141,8 @@ def test_scores_of_every_scale_are_shares(encoder: Encoder, pairs: Path) -> None
         ([-1, 0, 2], "the pairs: a score of -1;"),
         (
             [0, 0, 2],
-            "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs",
+            "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other "
+            "pairs",
         ),
     ],
 )
@@ -142,6 +157,20 @@ def test_pairs_that_say_nothing_are_refused(
     rows = [ScoredPair(*both, score) for both, score in zip(texts, scores, strict=False)]
     with pytest.raises(InputError, match=re.escape(message)):
         isotune.calibrate(encoder, rows)
+
+
+@pytest.mark.parametrize("few", [2, 19])
+def test_few_pairs_are_refused(encoder: Encoder, pairs: Path, few: int) -> None:
+    lines = [line.split("\t") for line in pairs.read_text().splitlines()[1:]]
+    rows = [ScoredPair(first, second, float(score)) for first, second, score in lines]
+    rows = [row for row in rows if row.sentence1 != row.sentence2]
+    rows.sort(key=lambda row: row.score)
+    spread = rows[: few // 2] + rows[-(few - few // 2) :]
+    # Copies make no more pairs of them.
+    copies = [row._replace(sentence1=row.sentence1.upper()) for row in spread] * 20
+    message = f"the pairs: {few} different pairs, and 20 are needed to calibrate; score more"
+    with pytest.raises(InputError, match=message):
+        isotune.calibrate(encoder, spread + copies)
 
 
 def test_pairs_of_one_cosine_are_refused(encoder: Encoder) -> None:

@@ -61,6 +61,32 @@ def test_differences_are_those_of_the_scores_and_what_the_pairs_cannot_tell_apar
     assert compared.ranks("stsb-open") == {"words": 1, "loud": 3, "faint": 1}
 
 
+def test_a_comparison_prints_as_a_table(compared: Comparison) -> None:
+    lines = str(compared).splitlines()
+    scores = [each.scores() for each in compared.evaluations]
+    assert lines[0].split() == ["words", "loud", "faint"]
+    assert lines[1].split() == [
+        "stsb-open",
+        *(f"{100 * table['stsb-open']:.2f}" for table in scores),
+    ]
+    assert lines[2].split()[0] == "geometry:stsb-open:dev-alignment"
+    assert lines[2].split()[1] == f"{scores[0]['geometry:stsb-open:dev-alignment']:.4f}"
+    heading = lines.index("loud against words, with the 95 % interval of the difference")
+    first = compared.differences[0]
+    assert lines[heading + 1] == f"stsb-open  {100 * first.difference:+.2f} ({first.words})"
+    assert len({len(line) for line in lines[:6]}) == 1
+    assert len(str(compared)) < 1000
+    assert str(compared.evaluations[0]).splitlines()[1].split()[0] == "stsb-open"
+
+
+def test_a_comparison_prints_the_correlation_that_was_asked_for() -> None:
+    encoders = {"words": Noisy(0), "loud": Noisy(1.0)}
+    comparison = compare(encoders, "stsb-open", metric="pearson")
+    assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
+    pearson = 100 * comparison.evaluations[0].scores(metric="pearson")["stsb-open"]
+    assert f"{pearson:.2f}" in str(comparison)
+
+
 def test_accuracies_are_compared_over_rows() -> None:
     generator = np.random.default_rng(0)
     texts = [" ".join(generator.choice(list("abcdefgh"), 6)) for _ in range(300)]

@@ -8,13 +8,14 @@ from rich.table import Table
 from rich.text import Text
 from scipy.stats import pearsonr, spearmanr
 
-from isotune.data import read_scored_pairs
+from isotune.data import LabelledSentence, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,
     Evaluation,
     GeometryResult,
     STSResult,
+    TaskRows,
     TransferResult,
     comparison_tables,
     cosine_similarities,
@@ -215,6 +216,34 @@ def test_each_kind_of_task_has_its_table() -> None:
         *(f"{prefix}{measure}" for prefix in ("", "geometry:mine.tsv-") for measure in MEASURES),
     }
     assert Evaluation.model_validate_json(complete.model_dump_json()) == complete
+
+
+def test_the_share_of_the_largest_class_stands_below_the_accuracies() -> None:
+    rows = [LabelledSentence(f"word {n}", "b" if n % 25 == 0 else "a") for n in range(100)]
+    evaluated = evaluate(Noisy(), TaskRows("classification", rows, name="my"))
+    (result,) = evaluated.tasks
+    assert isinstance(result, TransferResult)
+    assert result.largest_class == 0.96
+    (table,) = comparison_tables([evaluated])
+    assert str(table.caption) == "Share of the largest class x 100: my 96.00"
+    old = evaluated.model_copy(
+        update={"tasks": (result.model_copy(update={"largest_class": None}),)}
+    )
+    (table,) = comparison_tables([old])
+    assert table.caption is None
+
+
+def test_a_label_of_one_text_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [LabelledSentence(f"word {n}", f"rare {n}" if n < 7 else "a") for n in range(40)]
+    load_tasks(TaskRows("classification", rows, name="mine"))
+    (record,) = caplog.records
+    assert record.message.startswith(
+        "mine: 7 labels at one text alone, which no classifier can find"
+    )
+    assert record.message.endswith("'rare 0', 'rare 1', 'rare 2', 'rare 3', 'rare 4' and 2 more")
+    few = [row for row in rows if row.label != "a"] + rows[-2:]
+    with pytest.raises(InputError, match=r"8 different labels .*at one text alone: 'rare 0', "):
+        load_tasks(TaskRows("classification", few, name="mine"))
 
 
 def test_a_folder_is_loaded_and_gives_its_name(tiny_model: Path) -> None:

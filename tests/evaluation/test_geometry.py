@@ -83,7 +83,7 @@ def test_a_file_of_scored_pairs(tmp_path: Path) -> None:
     assert result.uniformity == pytest.approx(
         math.log(sum(math.exp(-2 * chord) for chord in chords) / 6)
     )
-    assert result.scores("all", "spearman")[f"{result.name}-alignment"] == result.alignment
+    assert result.scores()[f"{result.name}-alignment"] == result.alignment
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_sts_b_and_qqp(real_data: Path) -> None:
     assert (result.data, result.positive) == ("stsb:dev", "score of 4 or more")
     assert result.sentences == len({*pairs.sentence1, *pairs.sentence2})
     assert result.positives == (pairs.scores >= 4).sum()
-    assert result.scores("all", "spearman").keys() == {"alignment", *OF_A_SPACE}
+    assert result.scores().keys() == {"alignment", *OF_A_SPACE}
     duplicates = len(list(read("minbert-quora:dev", Pair)))
     # Scoring it takes seconds.
     assert (qqp.data, qqp.positive, len(qqp.positives)) == (

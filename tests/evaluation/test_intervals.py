@@ -65,7 +65,10 @@ def test_accuracies_are_scored_on_the_same_samples() -> None:
 def drawn(
     generator: np.random.Generator, size: int, noises: tuple[float, float]
 ) -> tuple[Floats, Floats, Floats]:
-    """Gold scores on a scale of 0 to 5 with ties, and the cosines of two encoders that share half of their errors."""
+    """Gold scores on a scale of 0 to 5 with ties, and the cosines of two encoders.
+
+    The encoders share half of their errors.
+    """
     meaning, error = generator.standard_normal((2, size))
     gold = np.clip(np.round(5 * (meaning + 0.3 * generator.standard_normal(size) + 2.5)) / 5, 0, 5)
     first, second = (

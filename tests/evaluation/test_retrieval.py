@@ -1,4 +1,4 @@
-"""Retrieval: the measures are those of trec_eval, ties included, and every layout of data is read."""
+"""Retrieval: the measures are those of trec_eval, ties included, and every layout is read."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,10 @@ TREC = ("ndcg_cut_10", "recip_rank_10", "recall_1", "recall_10", "recall_100")
 
 
 class Numbers:
-    """Whole numbers as vectors, so that many documents are equally near; a text is a number, and the seed of it."""
+    """Whole numbers as vectors, so that many documents are equally near.
+
+    A text is a number, and the seed of its vector.
+    """
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.float32]:
         axes = [np.random.default_rng(int(text.split()[-1])).integers(6) for text in sentences]
@@ -27,7 +30,10 @@ class Numbers:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A task in BEIR's layout: 3 queries, of which one has no answer in the test split, and 4 documents."""
+    """A task in BEIR's layout: 3 queries and 4 documents.
+
+    One query has no answer in the test split.
+    """
     (tmp_path / "qrels").mkdir()
     documents = [{"_id": f"d{i}", "title": f"title {i}", "text": f"{i}"} for i in range(4)]
     queries = [{"_id": f"q{i}", "text": f"query {i}"} for i in range(3)]

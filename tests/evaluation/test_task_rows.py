@@ -1,9 +1,13 @@
-"""The user's own data judge an encoder: the columns stand behind a file's name, or the rows come from memory."""
+"""The user's own data judge an encoder.
+
+The columns stand behind a file's name, or the rows come from memory.
+"""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +20,7 @@ from isotune import TaskRows
 from isotune.errors import InputError
 from isotune.evaluation import compare, evaluate, load_tasks, with_whole_path
 from isotune.evaluation import intervals as module
+from isotune.evaluation.tasks import FunctionTask, task
 
 ROWS = [
     {"a": f"{word} {n}", "b": f"{word} {n + 7}", "grade": f"{n % 4}", "kind": word}
@@ -107,7 +112,8 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
         ("classification:{},kind,a", r"36 different labels for 36 texts, none for 10 of them"),
         (
             "classification:{}",
-            r"can't tell which columns hold sentence, label: .* behind the file: .*,SENTENCE,LABEL$",
+            r"can't tell which columns hold sentence, label: .* behind the file: "
+            r".*,SENTENCE,LABEL$",
         ),
     ],
 )
@@ -130,7 +136,7 @@ def test_two_tasks_of_one_name_are_refused() -> None:
 def test_a_run_keeps_the_rows_that_judge_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it can be resumed or started again by a launcher, and its encoder evaluated, in another process."""
+    """The run can be resumed or started again, and its encoder evaluated, in another process."""
     texts = [row["a"] for row in ROWS]
     dev = TaskRows("classification", ROWS, ["a", "kind"])
     test = TaskRows("retrieval", ROWS, ["a", "b"], "answers")
@@ -149,3 +155,58 @@ def test_a_run_keeps_the_rows_that_judge_it(
     assert task.name == f"retrieval:{out / 'tasks/answers.jsonl'}"
     again = evaluate(isotune.Encoder.load(out / "encoder", precision="float32"), task.name)
     assert again.scores() == result.evaluation.after.scores()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [("a", "b", 2.0)],
+        [isotune.ScoredPair("a", "b", 2.0)],
+        pa.Table.from_pylist(ROWS),
+        ROWS,
+        {"a": "b"},
+        2.0,
+        iter(ROWS),
+    ],
+)
+def test_rows_in_place_of_a_task_are_answered_by_what_to_write(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r'rows from memory are a task as TaskRows\("similarity"'):
+        evaluate(Codes(), wrong)
+
+
+def test_names_are_checked_before_the_first_data_are_read(tmp_path: Path) -> None:
+    def rows() -> Iterator[dict[str, str]]:
+        raise AssertionError("the rows were read")
+        yield {}
+
+    unread = TaskRows("retrieval", rows())
+    with pytest.raises(InputError, match="unknown task or file 'stsbb': did you mean 'stsb'"):
+        load_tasks([unread, "stsbb"])
+    with pytest.raises(InputError, match="no such file, and no task has this name"):
+        load_tasks([unread, tmp_path.name + "/gone.tsv"])
+    for name in ("stsb", "sts"):
+        with pytest.raises(InputError, match=f"a known task has the name '{name}'"):
+            load_tasks([unread, TaskRows("similarity", ROWS, ["a", "b", "grade"], name)])
+
+
+def test_two_tasks_with_one_name_among_their_scores_are_refused() -> None:
+    labels = TaskRows("classification", ROWS, ["a", "kind"])
+    pairs = TaskRows("similarity", ROWS, ["a", "b", "grade"], "rows-macro-f1")
+    with pytest.raises(InputError, match="2 tasks have a score 'rows-macro-f1'"):
+        load_tasks([labels, pairs])
+
+
+def test_a_name_of_a_group_is_no_name_of_a_plugins_task() -> None:
+    with pytest.raises(InputError, match="a group of tasks has this name"):
+        task("sts")(lambda encoder: 0.5)
+
+
+def test_a_function_that_gives_no_score_is_refused() -> None:
+    with pytest.raises(InputError, match="task empty: it gives no score"):
+        FunctionTask("empty", lambda encoder: {}).score(Codes())
+
+
+def test_a_blank_label_is_told_with_the_name_of_its_task() -> None:
+    rows = [*ROWS, {**ROWS[0], "kind": " "}]
+    with pytest.raises(InputError, match=r"^mine: <rows>:37: kind is blank"):
+        load_tasks(TaskRows("classification", rows, ["a", "kind"], "mine"))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from isotune.evaluation import text_changes
 from isotune.evaluation.text_changes import compare_text, sample_sentences
-from isotune.report import text_changes
 
 CAT, TOMCAT, DOG, CAR = sentences = ["a cat", "a tomcat", "a dog", "a car"]
 

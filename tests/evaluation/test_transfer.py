@@ -114,20 +114,32 @@ class Letters:
         )
 
 
+TRAIN = ([("aaa", "b"), ("a", "b")], np.array([0, 1]))
+TEST = ([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
+
+
 def test_the_features_of_a_pair() -> None:
-    classifier, encoder = Keeper(), Letters()
-    train = ([("aaa", "b"), ("a", "b")], np.array([0, 1]))
-    test = ([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
-    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(
-        encoder
-    )[0]
-    assert classifier.parts["train"][0].tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
+    classifier = Keeper()
+    TransferTask("toy", classifier, {"train": TRAIN, "test": TEST}).score(Letters())
+    # They are |u - v| and u * v.
+    assert classifier.parts["train"][0].tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]
     assert classifier.parts["test"][0].dtype == torch.float32
+
+
+def test_each_distinct_sentence_of_all_splits_is_encoded_once() -> None:
+    encoder = Letters()
+    TransferTask("toy", Keeper(), {"train": TRAIN, "test": TEST}).score(encoder)
+    assert sorted(encoder.asked) == ["a", "aaa", "aab", "ab", "b", "bb"]
+
+
+def test_a_task_of_pairs_has_an_accuracy_and_f1_of_the_test_rows() -> None:
+    task = TransferTask("toy", Keeper(), {"train": TRAIN, "test": TEST}, f1=True)
+    result, _ = task.score(Letters())
     assert result.rows == 3
     assert result.accuracy == pytest.approx(2 / 3)
     assert result.f1 == pytest.approx(0.8)
-    assert sorted(encoder.asked) == ["a", "aaa", "aab", "ab", "b", "bb"]
-    assert result.scores("all", "spearman") == {"toy": result.accuracy, "toy-f1": result.f1}
+    assert result.largest_class == pytest.approx(2 / 3)
+    assert result.scores() == {"toy": result.accuracy, "toy-f1": result.f1}
 
 
 def test_rows_are_in_sentevals_order(real_data: Path) -> None:

@@ -17,7 +17,10 @@ from isotune.report.stages import sealed
 
 
 class Page(HTMLParser):
-    """The text, tags and attributes of a page. An element that is left open or closed twice is an error."""
+    """The text, tags and attributes of a page.
+
+    An element that is left open or closed twice is an error.
+    """
 
     VOID = frozenset({"meta", "link", "br", "img", "input"})
 
@@ -83,7 +86,10 @@ def aggregates(value: float) -> Aggregates:
 def evaluation(
     values: dict[str, float], encoder: str = "bert-base", average: float | None = None
 ) -> Evaluation:
-    """An evaluation with the given Spearman "all" of each task and of the group sts; Pearson is 0.05 higher."""
+    """An evaluation with the given Spearman "all" of each task and of the group sts.
+
+    Pearson's correlation is 0.05 higher.
+    """
     tasks = tuple(
         STSResult(
             name=name,

@@ -38,12 +38,16 @@ def card_of(run: Path) -> str:
     return (run / "encoder" / "README.md").read_text("utf-8")
 
 
-def test_a_run_writes_a_card_that_the_hub_can_read(run: Path, tiny_model: Path) -> None:
+def test_a_run_writes_a_card_that_the_hub_can_read(run: Path) -> None:
     card = ModelCard(card_of(run))
     assert card.data.library_name == "sentence-transformers"
     assert card.data.pipeline_tag == "sentence-similarity"
     assert card.text.startswith("# run-0\n")
     assert "made by isotune" in card.text
+
+
+def test_a_card_names_the_data_the_scores_and_the_recipe(run: Path) -> None:
+    card = ModelCard(card_of(run))
     data = json.loads((run / "data.json").read_text())["stage 1"]
     assert f"| notes.txt | {data['rows']} | {data['sha256']} | unknown |" in card.text
     evaluation = json.loads((run / "evaluation.json").read_text())
@@ -53,6 +57,9 @@ def test_a_run_writes_a_card_that_the_hub_can_read(run: Path, tiny_model: Path) 
     )
     assert "- The start, tiny: unknown." in card.text
     assert 'method = "simcse"' in card.text
+
+
+def test_a_card_tells_no_path(run: Path, tiny_model: Path) -> None:
     assert str(run.parent) not in card_of(run)
     assert str(tiny_model) not in card_of(run)
 
@@ -136,3 +143,14 @@ def test_the_card_of_an_export(tiny_model: Path) -> None:
     assert "from encode import encode" in card
     assert "sentence_transformers" not in card
     assert "fastembed" in card
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "data.json", "cosines.npz"])
+def test_a_card_is_written_without_what_a_missing_file_says(
+    run: Path, tmp_path: Path, name: str
+) -> None:
+    partial_run = shutil.copytree(run, tmp_path / "run")
+    (partial_run / name).unlink(missing_ok=True)
+    encoder = Encoder.load(partial_run / "encoder")
+    path = write_card(encoder, partial_run / "encoder")
+    assert "made by isotune" in path.read_text("utf-8")

@@ -10,6 +10,7 @@ from isotune.data.overlap import Shared
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.results import MEASURES
+from isotune.files import checksums
 from isotune.report import write_report
 from isotune.report.stages import sealed
 from tests.report.conftest import Page, make_run, second_stage, write_metrics
@@ -57,7 +58,8 @@ def set_evaluation(
             0.02,
             0.18,
             True,
-            "Use the new encoder: the gain is more than chance. stsb 40.00 -&gt; 50.00 (95 % interval +2",
+            "Use the new encoder: the gain is more than chance. "
+            "stsb 40.00 -&gt; 50.00 (95 % interval +2",
         ),
         (
             0.41,
@@ -110,15 +112,17 @@ def test_a_finished_run(finished: Page) -> None:
         "Load the encoder",
     ]
     assert finished.verdict == (
-        "Use the new encoder: the gain is more than chance. sts 40.86 -&gt; 51.29 (95 % interval +9.00 to +12.00, "
-        "better). "
+        "Use the new encoder: the gain is more than chance. sts 40.86 -&gt; 51.29 "
+        "(95 % interval +9.00 to +12.00, better). "
         "Kept: step 150 of 300."
     )
     for text in (
         "STS12 1,500 pairs 31.00 44.00 +13.00",
         "STS average 40.86 51.29 +10.43 +9.00 to +12.00, better",
-        "Model bert-tiny, pooled by max Data corpus/support-tickets.txt, corpus/manual.jsonl: 12,000 rows "
-        "Duration 0:01:30 from the beginning to the last scores Finish stage 1: all steps were made, 300 of 300",
+        "Model bert-tiny, pooled by max "
+        "Data corpus/support-tickets.txt, corpus/manual.jsonl: 12,000 rows "
+        "Duration 0:01:30 from the beginning to the last scores "
+        "Finish stage 1: all steps were made, 300 of 300",
         "STS12 31.00 → 44.00 32.00 → 45.00 33.00 → 46.00",  # all, mean, wmean
         "STS12 36.00 → 49.00 37.00 → 50.00 38.00 → 51.00",  # Pearson
         "the dev score fell 3 times in a row (2 times, steps 250 to 275)",
@@ -147,7 +151,7 @@ def test_the_page_needs_no_other_file(finished: Page) -> None:
     assert not re.search(r"@import|url\((?!#)", finished.html)
 
 
-def test_the_page_is_accessible(finished: Page) -> None:
+def test_the_page_and_its_tables_are_accessible(finished: Page) -> None:
     tags = finished.tags
     assert ("html", {"lang": "en"}) in tags
     assert all(
@@ -155,11 +159,18 @@ def test_the_page_is_accessible(finished: Page) -> None:
         for tag, attributes in tags
         if tag == "th"
     )
-    figures = [attributes for tag, attributes in tags if tag == "svg"]
+
+
+def test_the_figures_are_described(finished: Page) -> None:
+    figures = [attributes for tag, attributes in finished.tags if tag == "svg"]
     assert len(figures) == 3
     assert all(
         attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in figures
     )
+
+
+def test_each_name_on_the_page_is_that_of_one_element(finished: Page) -> None:
+    tags = finished.tags
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {
@@ -189,8 +200,8 @@ def test_every_stage_is_shown(run: Path) -> None:
     )
     assert "cross_entropy 1.5 → 1" in page.text
     assert page.verdict == (
-        "Use the new encoder: the labelled dev rows are predicted better. labelled dev rows, by layers that "
-        "start untrained, 30.00 -&gt; 67.50. "
+        "Use the new encoder: the labelled dev rows are predicted better. "
+        "labelled dev rows, by layers that start untrained, 30.00 -&gt; 67.50. "
         "Kept: step 400 of 400."
     )
 
@@ -225,6 +236,8 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
             "f1": None,
         }
         transfer |= {"accuracy": value, "dev_accuracy": None, "regularisation": [0.01]}
+        if alone:
+            transfer["largest_class"] = 0.6
         space = {
             "kind": "geometry",
             "name": "geometry",
@@ -244,7 +257,8 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
         "nobody has scored pairs of this text" if alone else "sts 40.86 -&gt; 51.29"
     ) in page.verdict
     assert ("STS average 40.86 51.29 +10.43" in page.text) != alone
-    assert "MR 10 rows 70.00 75.00 +5.00" in page.text
+    share = ", largest class 60.00" if alone else ""
+    assert f"MR 10 rows{share} 70.00 75.00 +5.00" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
 
 
@@ -325,6 +339,31 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
 def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: str) -> None:
     (run / name).write_bytes(content.encode())
     with pytest.raises(InputError, match=message):
+        write_report(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        ("evaluation.json", {"Before and after"}),
+        ("cosines.npz", {"Cosine against gold score"}),
+        ("data.json", {"Data"}),
+        ("environment.json", {"Environment"}),
+        ("recipe.toml", {"Settings"}),
+    ],
+)
+def test_the_section_of_a_missing_file_is_left_out(
+    run: Path, finished: Page, name: str, headings: set[str]
+) -> None:
+    names = [path.name for path in run.iterdir() if path.is_file()]
+    (run / "SHA256SUMS").write_text(checksums(run, names))
+    (run / name).unlink()
+    assert set(finished.headings) - set(report(run).headings) == headings
+    (run / "metrics.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"metrics\.jsonl is damaged: it is not the file that SHA"):
+        write_report(run)
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(InputError, match=r"metrics\.jsonl is missing, which SHA256SUMS names"):
         write_report(run)
 
 

@@ -1,4 +1,4 @@
-"""How good a sentence encoder is: similarity, retrieval, transfer and geometry, with their conventions named."""
+"""How good a sentence encoder is: similarity, retrieval, transfer and geometry."""
 
 import lazy_loader
 

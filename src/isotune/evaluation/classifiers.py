@@ -1,11 +1,13 @@
-"""Classifiers on frozen vectors: what they are trained on, how their settings are chosen, what they are tested on.
+"""Classifiers on frozen vectors: how they are trained, chosen and tested.
 
-A task has the part train; train and test; or train, dev and test. With train alone, the rows are split into folds, and
-each row is tested by a classifier that has not seen it. All folds are stratified, and shuffled by SentEval's seed.
+A task has the part train; train and test; or train, dev and test. With train alone, the rows are
+split into folds, and each row is tested by a classifier that was trained without the row's fold.
+All folds are stratified, and shuffled by SentEval's seed. Copies of a text stand in one fold where
+a task says which rows are copies.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -14,34 +16,48 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotune.evaluation.probes import SEED, Integers, train_probes
+from isotune.evaluation.copies import Groups
+from isotune.evaluation.probes import SEED, Integers, Probes, train_probes
+from isotune.evaluation.vectors import Floats
 
-FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
-DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
+FOLDS = 10
+"""The folds of SentEval's full evaluation; its quick settings have 5."""
 
+DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
+"""SentEval's grid of weight decays."""
 
 Rows: TypeAlias = tuple[Tensor, Integers]
-"""The N rows of a part of a task: their features [N, d] float32, and their class numbers [N], from 0."""
+"""The N rows of a part: their features [N, d] float32, and their class numbers [N], from 0."""
+
+Fold: TypeAlias = tuple[Integers, Integers]
+"""The numbers of the rows to train on, and of the rows to test on."""
 
 
 class ClassifierResult(NamedTuple):
     """The predictions of a classifier, and how it was trained."""
 
-    predictions: (
-        Integers  # [N], the classes of the test rows; of all rows if the task has no part test
-    )
-    protocol: str  # what the classifier was trained, chosen and tested on
-    dev_accuracy: (
-        float | None
-    )  # by which the regularisation was chosen; None if the regularisation is fixed
-    regularisation: tuple[float, ...]  # of each classifier that was tested
+    predictions: Integers
+    """The classes [N] of the test rows; of all rows if the task has no part test."""
+
+    protocol: str
+    """What the classifier was trained, chosen and tested on."""
+
+    dev_accuracy: float | None
+    """The accuracy by which the regularisation was chosen; None if the regularisation is fixed."""
+
+    regularisation: tuple[float, ...]
+    """The regularisation of each classifier that was tested."""
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features. Nothing is chosen."""
+    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features."""
 
-    c: float = 0.01  # scikit-learn's C, the inverse of the regularisation's strength; measured in docs/evaluation.md
+    c: float = 0.01
+    """scikit-learn's C, the inverse of the regularisation's strength.
+
+    Measured in docs/evaluation.md.
+    """
 
     @property
     def title(self) -> str:
@@ -49,105 +65,175 @@ class Logistic:
         return f"logistic regression, standardised features, C = {self.c:g}"
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
-        """Trains on train and tests on test, or by folds if there is no test; a part dev is ignored."""
+        """Trains on train and tests on test, or by folds if there is no test.
+
+        A part dev is ignored.
+        """
+        if "test" not in parts:
+            return self.by_folds(parts["train"])
+        features, targets = parts["train"]
+        test_features, _ = parts["test"]
+        predictions = self._predict(features.cpu().numpy(), targets, test_features.cpu().numpy())
+        return ClassifierResult(predictions, "trained on train, tested on test", None, (self.c,))
+
+    def by_folds(self, rows: Rows, groups: Groups | None = None) -> ClassifierResult:
+        """Tests each row by a classifier that was trained on the other folds.
+
+        A group's rows stand in one fold.
+        """
+        features, targets = rows
+        x = features.cpu().numpy()
+        predictions = np.empty_like(targets)
+        for seen, test in _folds_of_groups(targets, groups):
+            predictions[test] = self._predict(x[seen], targets[seen], x[test])
+        return ClassifierResult(predictions, f"{FOLDS} folds", None, (self.c,))
+
+    def _predict(self, x: Floats, y: Integers, tested: Floats) -> Integers:
+        """The classes of tested rows [M, d], by training rows [N, d] and their classes [N]."""
         from sklearn.linear_model import LogisticRegression
-        from sklearn.model_selection import cross_val_predict
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
         from threadpoolctl import threadpool_limits
 
+        if np.ptp(y) == 0:
+            # A class that stands in one fold alone may leave a single class for the training.
+            return np.full(len(tested), y[0])
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
-        x, y = parts["train"][0].cpu().numpy(), parts["train"][1]
-        with threadpool_limits(
-            1, "blas"
-        ):  # its products are small: several threads wait for each other
-            if "test" in parts:
-                predictions = classifier.fit(x, y).predict(parts["test"][0].cpu().numpy())
-                protocol = "trained on train, tested on test"
-            else:
-                predictions = cross_val_predict(classifier, x, y, cv=_folds(y))
-                protocol = f"{FOLDS} folds"
-        return ClassifierResult(predictions, protocol, None, (self.c,))
+        # The products of L-BFGS are small: several threads would wait for each other.
+        with threadpool_limits(1, "blas"):
+            return classifier.fit(x, y).predict(tested)
 
 
 @dataclass(frozen=True)
 class SentEval:
-    """SentEval's own classifier and protocol (Conneau and Kiela 2018; its tools/validation.py, tools/classifier.py).
+    """SentEval's own classifier and protocol (Conneau and Kiela 2018).
 
-    - With train alone: 10 folds; for each, the weight decay is chosen by 10 inner folds of the fold's training rows.
+    They are those of its tools/validation.py and tools/classifier.py.
+
+    - With train alone: 10 folds; for each, the weight decay is chosen by 10 inner folds of the
+      fold's training rows.
     - With train and test: the weight decay is chosen by 10 folds of the training rows.
-    - In both cases, a classifier is then trained with the chosen decay on 19 of 20 training rows; the accuracy on the
-      rest says when to stop.
+    - In both cases, a classifier is then trained with the chosen decay on 19 of 20 training rows;
+      the accuracy on the rest says when to stop.
     - With dev rows, these choose the weight decay and say when to stop.
     """
 
-    hidden: int = 0  # units of a hidden layer; 0 means no hidden layer
-    # Of the classifiers, and of the folds of a task with train and test. SentEval shuffles all other folds by 1111.
+    hidden: int = 0
+    """The units of a hidden layer; 0 means no hidden layer."""
+
     seed: int = SEED
+    """The seed of the classifiers, and of the folds of a task with train and test.
+
+    SentEval shuffles all other folds by 1111.
+    """
 
     @property
     def title(self) -> str:
         """The classifier, its hidden layer, and its seed if that is another than SentEval's."""
-        seed = f", seed {self.seed}" if self.seed != SEED else ""
-        return f"SentEval's classifier, {self.hidden or 'no'} hidden units{seed}"
+        title = f"SentEval's classifier, {self.hidden or 'no'} hidden units"
+        if self.seed != SEED:
+            title += f", seed {self.seed}"
+        return title
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Train, choose and test on the device of the features."""
         features, targets = zip(*parts.values(), strict=True)
-        x, y = torch.cat(features), np.concatenate(targets)  # [N, d], [N]
-        rows = dict(
-            zip(
-                parts,
-                np.split(np.arange(len(y)), np.cumsum([*map(len, targets)])[:-1]),
-                strict=True,
-            )
-        )
-        of_rows = x, torch.from_numpy(y).to(x.device)
+        x = torch.cat(features)  # [N, d]
+        y = np.concatenate(targets)  # [N]
+        ends = np.cumsum([len(part) for part in targets])
+        numbers = np.split(np.arange(len(y)), ends[:-1])
+        rows = dict(zip(parts, numbers, strict=True))
         train = partial(
-            train_probes, *of_rows, classes=int(y.max()) + 1, hidden=self.hidden, seed=self.seed
+            train_probes,
+            x,
+            torch.from_numpy(y).to(x.device),
+            classes=int(y.max()) + 1,
+            hidden=self.hidden,
+            seed=self.seed,
         )
         if "dev" in rows:
-            probes = train(rows["train"], rows["dev"], DECAYS)
-            best, place = _choose(probes.accuracy)
-            predictions = probes.predict(x[rows["test"]], place).cpu().numpy()
-            return ClassifierResult(
-                predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],)
-            )
-        outer, seed = (
-            ([(rows["train"], rows["test"])], self.seed) if "test" in rows else (_folds(y), SEED)
-        )
-        predictions, highest, decays = np.empty_like(y), [], []
-        for seen, test in outer:
-            inner = [
-                train(seen[fold], seen[dev], DECAYS).accuracy for fold, dev in _folds(y[seen], seed)
-            ]
-            best, place = _choose(torch.stack(inner).mean(0))
-            highest.append(best)
-            decays.append(DECAYS[place])
-            predictions[test] = train(seen, None, [DECAYS[place]]).predict(x[test]).cpu().numpy()
-        tested = np.sort(np.concatenate([test for _, test in outer]))
-        tested_on = "on test" if "test" in rows else f"by {FOLDS} folds around these"
-        protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
-        return ClassifierResult(
-            predictions[tested], protocol, float(np.mean(highest)), tuple(decays)
-        )
+            return _by_dev(train, x, rows)
+        if "test" in rows:
+            folds = [(rows["train"], rows["test"])]
+            return _by_inner_folds(train, x, y, folds, self.seed, "on test")
+        around = f"by {FOLDS} folds around these"
+        return _by_inner_folds(train, x, y, _folds(y), SEED, around)
+
+
+def _by_dev(
+    train: Callable[..., Probes], x: Tensor, rows: Mapping[str, Integers]
+) -> ClassifierResult:
+    """Chooses the weight decay by the dev rows, and tests this classifier."""
+    probes = train(rows["train"], rows["dev"], DECAYS)
+    best, place = _choose(probes.accuracy)
+    predictions = probes.predict(x[rows["test"]], place).cpu().numpy()
+    protocol = "weight decay chosen on dev, tested on test"
+    return ClassifierResult(predictions, protocol, best, (DECAYS[place],))
+
+
+def _by_inner_folds(
+    train: Callable[..., Probes],
+    x: Tensor,
+    y: Integers,
+    folds: Sequence[Fold],
+    seed: int,
+    tested: str,
+) -> ClassifierResult:
+    """Chooses the weight decay of each fold by folds of its training rows.
+
+    A classifier with this decay is then trained on these rows, and tested on the fold's other rows.
+    """
+    predictions = np.empty_like(y)
+    highest = []
+    decays = []
+    for seen, test in folds:
+        accuracies = []
+        for fold, dev in _folds(y[seen], seed):
+            accuracies.append(train(seen[fold], seen[dev], DECAYS).accuracy)
+        best, place = _choose(torch.stack(accuracies).mean(0))
+        highest.append(best)
+        decays.append(DECAYS[place])
+        predictions[test] = train(seen, None, [DECAYS[place]]).predict(x[test]).cpu().numpy()
+    tested_rows = np.sort(np.concatenate([test for _, test in folds]))
+    protocol = f"weight decay chosen by {FOLDS} folds, tested {tested}"
+    mean = float(np.mean(highest))
+    return ClassifierResult(predictions[tested_rows], protocol, mean, tuple(decays))
 
 
 Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[float, int]:
-    """The best accuracy of [decays], in two decimals of per cent, and its first place, as in SentEval."""
+    """The best accuracy of [decays], in two decimals of per cent, and its first place.
+
+    SentEval rounds so too.
+    """
     rounded = (100 * accuracy.cpu().numpy()).round(2)
     return float(rounded.max()) / 100, int(rounded.argmax())
 
 
-def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
+def _folds_of_groups(targets: Integers, groups: Groups | None) -> list[Fold]:
+    """Folds of the groups' first rows, by their classes.
+
+    Each further row stands in the fold of its group.
+    """
+    if groups is None:
+        return _folds(targets)
+    _, first = np.unique(groups, return_index=True)
+    folds = []
+    for seen, test in _folds(targets[first]):
+        rows_seen = np.flatnonzero(np.isin(groups, seen))
+        rows_tested = np.flatnonzero(np.isin(groups, test))
+        folds.append((rows_seen, rows_tested))
+    return folds
+
+
+def _folds(targets: Integers, seed: int = SEED) -> list[Fold]:
+    """Stratified folds of rows with these classes [N]."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "The least populated class"
-        )  # then some folds have no row of the class
+        # Some folds have no row of a class with few rows.
+        warnings.filterwarnings("ignore", "The least populated class")
         return list(folds.split(np.zeros(len(targets)), targets))

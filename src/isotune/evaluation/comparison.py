@@ -44,23 +44,31 @@ def evaluate(
 
     Args:
         encoder: anything with a method `encode`; or a folder or hub name to load.
-        tasks: names, files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS tasks
-            (the group "sts") if this machine has their data, and "stsb-open" otherwise.
-        name: the encoder's name in the result. If None, it is the folder or hub name, or else the encoder's class.
+        tasks: names, files or `TaskRows`, as `isotune.evaluation.load_tasks` takes them. If None,
+            the seven STS tasks (the group "sts") if this machine has their data, and "stsb-open"
+            otherwise.
+        name: the encoder's name in the result. If None, it is the folder or hub name, or else the
+            encoder's class.
 
     Returns:
-        The result of each task, and the averages of complete groups. Correlations are in [-1, 1] and accuracies in
-        [0, 1]; tables print both x 100. `scores()` has them by name.
+        The result of each task, and the averages of complete groups. Correlations are in [-1, 1]
+        and accuracies in [0, 1]; tables print both x 100. `scores()` has them by name.
 
     Raises:
-        InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.
+        InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has
+            collapsed.
     """
-    name = name or (str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__)
-    loaded_tasks, loaded = load_tasks(tasks), _loaded(encoder)
-    return evaluation_of([task.score(loaded)[0] for task in loaded_tasks], name)
+    if name is None:
+        name = type(encoder).__name__
+        if isinstance(encoder, str | Path):
+            name = str(encoder)
+    read_tasks = load_tasks(tasks)
+    loaded = _loaded(encoder)
+    return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
 
 
 def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
+    """The encoder, which is loaded if a folder or a name is given."""
     from isotune.encoder.encoder import Encoder
 
     if isinstance(encoder, str | Path):
@@ -91,21 +99,32 @@ def compare(
         The evaluation of each encoder, and the differences between every two of them.
 
     Raises:
-        InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has collapsed.
+        InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has
+            collapsed.
     """
-    if isinstance(encoders, str | Path) or not isinstance(encoders, Iterable):
+    named = _named_encoders(encoders)
+    check_way(aggregation, metric)
+    read_tasks = load_tasks(tasks)
+    return compare_measured(
+        measure(read_tasks, _loaded(encoder), name, aggregation, metric)
+        for name, encoder in named.items()
+    )
+
+
+def _named_encoders(
+    encoders: Mapping[str, SentenceEncoder | str | Path] | Sequence[str | Path],
+) -> dict[str, SentenceEncoder | str | Path]:
+    """The encoders by their names; refuses a single encoder, and those without a name."""
+    is_several = isinstance(encoders, Iterable) and not isinstance(encoders, str | Path)
+    if not is_several or not encoders:
         raise InputError(f"encoders {encoders!r:.100}: a list of at least two encoders is needed")
-    named = encoders if isinstance(encoders, Mapping) else {each: each for each in encoders}
-    if not all(isinstance(name, str | Path) for name in named):
+    if not isinstance(encoders, Mapping):
+        encoders = {encoder: encoder for encoder in encoders}  # type: ignore[misc]
+    if not all(isinstance(name, str | Path) for name in encoders):
         raise InputError(
             "encoders without a name; give each one: compare({'before': encoder, 'after': other})"
         )
-    check_way(aggregation, metric)
-    loaded_tasks = load_tasks(tasks)
-    return compare_measured(
-        measure(loaded_tasks, _loaded(each), str(name), aggregation, metric)
-        for name, each in named.items()
-    )
+    return {str(name): encoder for name, encoder in encoders.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +132,18 @@ class Measured:
     """An encoder's scores, and what they are on resampled rows."""
 
     evaluation: Evaluation
-    scores: Mapping[str, float]  # by the names of `Evaluation.scores`
-    samples: Mapping[
-        str, Floats
-    ]  # [resamples] of each task with rows, and of each group of such tasks
-    values: Mapping[str, Floats]  # of each task, those of its rows that its `score` gives
+
+    scores: Mapping[str, float]
+    """The scores by the names of `Evaluation.scores`."""
+
+    samples: Mapping[str, Floats]
+    """The scores [resamples] on samples, of each task with rows and of each group of such tasks."""
+
+    values: Mapping[str, Floats]
+    """Of each task, the values of its rows that its `score` gives."""
+
+    aggregation: Aggregation
+    metric: Metric
 
 
 def measure(
@@ -127,7 +153,10 @@ def measure(
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
 ) -> Measured:
-    """Scores an encoder on tasks that `load_tasks` has read. Geometry and the tasks of plugins are not resampled."""
+    """Scores an encoder on tasks that `load_tasks` has read.
+
+    Geometry and the tasks of plugins are not resampled.
+    """
     results: list[TaskResult] = []
     samples: dict[str, Floats] = {}
     values: dict[str, Floats] = {}
@@ -140,29 +169,38 @@ def measure(
         if samples.keys() >= set(members):
             samples[group] = np.mean([samples[member] for member in members], axis=0)
     evaluation = evaluation_of(results, name)
-    return Measured(evaluation, evaluation.scores(aggregation, metric), samples, values)
+    scores = evaluation.scores(aggregation, metric)
+    return Measured(evaluation, scores, samples, values, aggregation, metric)
 
 
 def compare_measured(encoders: Iterable[Measured]) -> Comparison:
-    """The differences between encoders that were measured on the same tasks, by the same aggregation and metric."""
+    """The differences between encoders that were measured alike.
+
+    All were measured on the same tasks, by the same aggregation and metric.
+    """
     measured = list(encoders)
+    all_differences: list[Difference] = []
+    for one, other in combinations(measured, 2):
+        all_differences += differences(one, other)
+    # All encoders were measured by the same correlation.
+    first = measured[0]
     return Comparison(
         evaluations=tuple(each.evaluation for each in measured),
-        differences=tuple(
-            difference
-            for first, second in combinations(measured, 2)
-            for difference in differences(first, second)
-        ),
+        differences=tuple(all_differences),
+        aggregation=first.aggregation,
+        metric=first.metric,
     )
 
 
 def differences(first: Measured, second: Measured) -> list[Difference]:
-    """How much higher the second encoder scores than the first, for each task and group that was resampled."""
-    intervals = {
-        name: interval(samples - first.samples[name]) for name, samples in second.samples.items()
-    }
-    return [
-        Difference(
+    """How much higher the second encoder scores than the first.
+
+    There is a difference for each task and group that was resampled.
+    """
+    result = []
+    for name, samples in second.samples.items():
+        low, high = interval(samples - first.samples[name])
+        difference = Difference(
             encoder=second.evaluation.encoder,
             against=first.evaluation.encoder,
             score=name,
@@ -170,38 +208,37 @@ def differences(first: Measured, second: Measured) -> list[Difference]:
             low=low,
             high=high,
         )
-        for name, (low, high) in intervals.items()
-    ]
+        result.append(difference)
+    return result
 
 
 def evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
     """The evaluation that the results of an encoder are, with the averages of complete groups."""
     by_name = {result.name: result for result in results}
+    averages = {}
+    for group, members in GROUPS.items():
+        if by_name.keys() >= set(members):
+            averages[group] = _average([by_name[task] for task in members])
+    versions = {package: version(package) for package in ("isotune", "torch", "transformers")}
+    versions["python"] = platform.python_version()
     return Evaluation(
         encoder=name,
         tasks=tuple(results),
-        averages={
-            group: _average([by_name[task] for task in members])
-            for group, members in GROUPS.items()
-            if by_name.keys() >= set(members)
-        },
-        versions={package: version(package) for package in ("isotune", "torch", "transformers")}
-        | {"python": platform.python_version()},
+        averages=averages,
+        versions=versions,
         created=datetime.now(UTC).replace(microsecond=0),
     )
 
 
 def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
+    """The mean accuracy over classifications, or else each mean correlation over STS tasks."""
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))
-    sts = [result for result in results if isinstance(result, STSResult)]
-    return Correlations.model_validate(
-        {
-            metric: {
-                way: fmean(result.correlation(way, metric) for result in sts)
-                for way in get_args(Aggregation)
-            }
-            for metric in get_args(Metric)
-        }
-    )
+    similarity = [result for result in results if isinstance(result, STSResult)]
+    means: dict[str, dict[str, float]] = {}
+    for metric in get_args(Metric):
+        means[metric] = {}
+        for way in get_args(Aggregation):
+            means[metric][way] = fmean(result.correlation(way, metric) for result in similarity)
+    return Correlations.model_validate(means)

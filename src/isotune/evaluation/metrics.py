@@ -1,8 +1,8 @@
 """Metrics of predicted classes and scores, by the names that a method's dev data gives.
 
-They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and Spearman's (STS-B); and
-macro F1, the mean of the classes' F1. The numbers are scikit-learn's and scipy's. If all predictions are equal, a
-correlation is undefined and counts as 0.
+They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and
+Spearman's (STS-B); and macro F1, the mean of the classes' F1. The numbers are scikit-learn's and
+scipy's. If all predictions are equal, a correlation is undefined and counts as 0.
 """
 
 from typing import Any
@@ -17,21 +17,26 @@ Values = NDArray[np.integer[Any] | np.floating[Any]]
 
 
 def measure(metric: str, targets: Values, predictions: Values) -> float:
-    """Compares predictions with true class numbers or scores, both [N], by one of these metrics; higher is better."""
+    """Compares predictions with true class numbers or scores, both [N], by one of these metrics.
+
+    Higher is better.
+    """
     if metric == "accuracy":
         return float(np.mean(targets == predictions))
     if metric in ("f1", "macro_f1"):
         from sklearn.metrics import f1_score
 
-        average = "binary" if metric == "f1" else "macro"
-        return float(f1_score(targets, predictions, average=average, zero_division=0.0))
+        averages = {"f1": "binary", "macro_f1": "macro"}
+        f1 = f1_score(targets, predictions, average=averages[metric], zero_division=0.0)
+        return float(f1)
     if metric == "matthews":
         from sklearn.metrics import matthews_corrcoef
 
         return float(matthews_corrcoef(targets, predictions))
-    both = correlations(targets.astype(np.float64), predictions.astype(np.float64))
-    if both is None:
+    found = correlations(targets.astype(np.float64), predictions.astype(np.float64))
+    if found is None:
         raise InputError(
             f"all {len(targets)} scores are equal, so no correlation with them is defined"
         )
-    return both[0] if metric == "spearman" else both[1]
+    spearman, pearson = found
+    return spearman if metric == "spearman" else pearson

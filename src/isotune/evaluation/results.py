@@ -1,13 +1,13 @@
 """The results of an evaluation, as frozen models that JSON round-trips exactly.
 
-Correlations lie in [-1, 1] and accuracies in [0, 1]; only tables print them x 100. Each correlation over a task is
-given in the three aggregations that the literature uses: they differ by several points and are easily confused.
-`model_dump_json` writes every class here and `model_validate_json` reads it. Each result's `scores` is a flat table of
-its numbers, which studies and reports read.
+Correlations lie in [-1, 1] and accuracies in [0, 1]; only tables print them x 100. Each correlation
+over a task is given in the three aggregations that the literature uses: they differ by several
+points and are easily confused. `model_dump_json` writes every class here and `model_validate_json`
+reads it. Each result's `scores` is a flat table of its numbers, which studies and reports read.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias, get_args
 
@@ -22,15 +22,42 @@ Correlation = Annotated[float, Field(ge=-1, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
+RANKING_MEASURES = ("ndcg@10", "mrr@10", "recall@1", "recall@10", "recall@100")
+
+MEASURES = ("alignment", "uniformity", "mean_cosine", "effective_rank")
+"""The measures of a vector space, which are no shares of 1."""
+
+WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
+"""The verdicts as the log says them."""
+
+UNJUDGED = "nobody has scored pairs of this text"
+TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
+
+FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
+"""The folders of a file in the name of a task."""
+
+FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
+"""What the scores of tasks of these kinds are."""
+
 
 def check_way(aggregation: str, metric: str) -> None:
     """Checks the names; raises `InputError` if there is no such aggregation or metric."""
-    for kind, given, allowed in (
-        ("aggregation", aggregation, Aggregation),
-        ("metric", metric, Metric),
-    ):
-        if given not in get_args(allowed):
-            raise unknown(kind, given, get_args(allowed))
+    if aggregation not in get_args(Aggregation):
+        raise unknown("aggregation", aggregation, get_args(Aggregation))
+    if metric not in get_args(Metric):
+        raise unknown("metric", metric, get_args(Metric))
+
+
+def ranking_scores(task: str) -> list[str]:
+    """The names of a retrieval task's scores, in the order of `RANKING_MEASURES`."""
+    return [task, *(f"{task}-{measure}" for measure in RANKING_MEASURES[1:])]
+
+
+def printed(score: str, value: float) -> str:
+    """A score's value as text: x 100, but for `MEASURES`."""
+    if score.endswith(MEASURES):
+        return f"{value:.4f}"
+    return f"{100 * value:.2f}"
 
 
 class Result(BaseModel):
@@ -40,26 +67,35 @@ class Result(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a result's file of JSON; raises `InputError` if the file is missing or damaged."""
+        """Reads a result's file of JSON.
+
+        Raises `InputError` if it can't be read or is no such result.
+        """
         try:
             with telling(OSError, f"{path}: it can't be read"):
                 return cls.model_validate_json(path.read_bytes())
         except ValidationError as error:
+            problem = invalid(str(path), error)
             raise InputError(
-                f"{invalid(str(path), error)}; the command that wrote this file makes it again"
+                f"{problem}; the command that wrote this file makes it again"
             ) from error
 
 
 class Aggregates(Result):
     """A task's correlation, with its subsets put together in three ways."""
 
-    all: Correlation  # over all subsets concatenated, the default: SBERT, SimCSE, ConSERT (section 4.1)
-    mean: Correlation  # the unweighted mean of the subsets' correlations: SentEval
-    wmean: Correlation  # their mean, weighted by the subsets' numbers of pairs: SentEval
+    all: Correlation
+    """Over all subsets concatenated, the default: SBERT, SimCSE, ConSERT (section 4.1)."""
+
+    mean: Correlation
+    """The unweighted mean of the subsets' correlations: SentEval."""
+
+    wmean: Correlation
+    """The mean of the subsets' correlations, weighted by the numbers of pairs: SentEval."""
 
 
 class Correlations(Result):
-    """Both correlations of a task, or their means over the tasks of a group, in every aggregation."""
+    """Both correlations of a task, or their means over a group, in every aggregation."""
 
     spearman: Aggregates
     pearson: Aggregates
@@ -70,7 +106,10 @@ class Correlations(Result):
 
 
 class SubsetResult(Result):
-    """The correlations of one subset; None if its gold scores are all equal, so that no correlation is defined."""
+    """The correlations of one subset.
+
+    It is None if its gold scores are all equal, so that no correlation is defined.
+    """
 
     pairs: int
     spearman: Correlation | None
@@ -86,7 +125,9 @@ class STSResult(Correlations):
     pairs: int
     subsets: dict[str, SubsetResult]
 
-    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
+    def scores(
+        self, aggregation: Aggregation = "all", metric: Metric = "spearman"
+    ) -> dict[str, float]:
         """The correlation that is asked for, under the task's name."""
         return {self.name: self.correlation(aggregation, metric)}
 
@@ -96,25 +137,50 @@ class TransferResult(Result):
 
     kind: Literal["transfer"] = "transfer"
     name: str
-    classifier: str  # that was trained on the vectors
-    protocol: str  # what the classifier was trained, chosen and tested on
-    rows: int  # the number of rows tested on
-    accuracy: Fraction
-    f1: Fraction | None  # of class 1, for tasks that report it (MRPC); None for the others
-    macro_f1: Fraction | None = (
-        None  # the mean of the classes' F1, for texts with labels of the user
-    )
-    dev_accuracy: (
-        Fraction | None
-    )  # by which the regularisation was chosen; None if the regularisation is fixed
-    regularisation: tuple[Finite, ...]  # its strength, for each classifier that was tested
 
-    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The accuracy under the task's name; F1 and macro F1, if there are any, under NAME-f1 and NAME-macro-f1."""
-        more = {f"{self.name}-f1": self.f1, f"{self.name}-macro-f1": self.macro_f1}
-        return {self.name: self.accuracy} | {
-            key: value for key, value in more.items() if value is not None
-        }
+    classifier: str
+    """The classifier that was trained on the vectors."""
+
+    protocol: str
+    """What the classifier was trained, chosen and tested on."""
+
+    rows: int
+    """The number of rows tested on."""
+
+    accuracy: Fraction
+
+    f1: Fraction | None
+    """F1 of class 1, for tasks that report it (MRPC); None for the others."""
+
+    macro_f1: Fraction | None = None
+    """The mean of the classes' F1, for texts with labels of the user."""
+
+    largest_class: Fraction | None = None
+    """The share of the largest class in the rows tested on."""
+
+    copies: int = 0
+    """The rows that are copies of others and stand in their fold.
+
+    It is 0 if copies count as other rows do.
+    """
+
+    dev_accuracy: Fraction | None
+    """The accuracy by which the regularisation was chosen; None if the regularisation is fixed."""
+
+    regularisation: tuple[Finite, ...]
+    """The strength of the regularisation, for each classifier that was tested."""
+
+    def scores(self) -> dict[str, float]:
+        """The accuracy under the task's name.
+
+        F1 and macro F1, if there are any, stand under NAME-f1 and NAME-macro-f1.
+        """
+        scores = {self.name: self.accuracy}
+        if self.f1 is not None:
+            scores[f"{self.name}-f1"] = self.f1
+        if self.macro_f1 is not None:
+            scores[f"{self.name}-macro-f1"] = self.macro_f1
+        return scores
 
 
 class GeometryResult(Result):
@@ -122,42 +188,50 @@ class GeometryResult(Result):
 
     kind: Literal["geometry"] = "geometry"
     name: str
-    data: str  # the pairs whose sentences were encoded, such as "stsb:dev"
-    sentences: int  # the number of distinct sentences
-    positives: int  # the number of positive pairs, over which alignment was measured
-    positive: str  # what makes a pair positive
-    normalisation: str  # what was done to the vectors before measuring
+
+    data: str
+    """The pairs whose sentences were encoded, such as "stsb:dev"."""
+
+    sentences: int
+    """The number of distinct sentences."""
+
+    positives: int
+    """The number of positive pairs, over which alignment was measured."""
+
+    positive: str
+    """What makes a pair positive."""
+
+    normalisation: str
+    """What was done to the vectors before measuring."""
+
     alignment: Finite
     uniformity: Finite
     mean_cosine: Finite
     effective_rank: Finite
 
-    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
+    def scores(self) -> dict[str, float]:
+        """Each measure under TASK-MEASURE; of the task "geometry" under its own name."""
         prefix = "" if self.name == "geometry" else f"{self.name}-"
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
 
 class RetrievalResult(Result):
-    """How well an encoder finds the documents that answer queries; each measure is the mean over the queries."""
+    """How well an encoder finds the documents that answer queries.
+
+    Each measure is the mean over the queries.
+    """
 
     kind: Literal["retrieval"] = "retrieval"
     name: str
     queries: int
     documents: int
-    measures: dict[str, Fraction]  # by the names of `RANKING_MEASURES`
 
-    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
+    measures: dict[str, Fraction]
+    """The values by the names of `RANKING_MEASURES`."""
+
+    def scores(self) -> dict[str, float]:
         """NDCG under the task's name, and each other measure under NAME-MEASURE."""
         return dict(zip(ranking_scores(self.name), self.measures.values(), strict=True))
-
-
-RANKING_MEASURES = ("ndcg@10", "mrr@10", "recall@1", "recall@10", "recall@100")
-
-
-def ranking_scores(task: str) -> list[str]:
-    """The names of a retrieval task's scores, in the order of `RANKING_MEASURES`."""
-    return [task, *(f"{task}-{measure}" for measure in RANKING_MEASURES[1:])]
 
 
 class NamedScores(Result):
@@ -165,21 +239,13 @@ class NamedScores(Result):
 
     kind: Literal["scores"] = "scores"
     name: str
-    values: dict[
-        str, Correlation
-    ]  # by the task's name, or by TASK-SCORE if the task has several scores
 
-    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The scores."""
+    values: dict[str, Correlation]
+    """The scores by the task's name, or by TASK-SCORE if the task has several scores."""
+
+    def scores(self) -> dict[str, float]:
+        """The values, in a table of their own."""
         return dict(self.values)
-
-
-MEASURES = ("alignment", "uniformity", "mean_cosine", "effective_rank")
-
-
-def printed(score: str, value: float) -> str:
-    """A score's value as text: x 100, but for `MEASURES`."""
-    return f"{value:.4f}" if score.endswith(MEASURES) else f"{100 * value:.2f}"
 
 
 TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult | RetrievalResult | NamedScores
@@ -192,44 +258,68 @@ class AverageAccuracy(Result):
 
 
 class Evaluation(Result):
-    """The results of one encoder on several tasks, with the versions that made them."""
+    """The results of one encoder on several tasks, with the versions that made them.
 
-    encoder: str  # its name or path
+    It prints as a table.
+    """
+
+    encoder: str
+    """The encoder's name or path."""
+
     tasks: tuple[TaskResult, ...]
-    averages: dict[
-        str, Correlations | AverageAccuracy
-    ]  # by group, for each group all of whose tasks were evaluated
+
+    averages: dict[str, Correlations | AverageAccuracy]
+    """The averages by group, for each group all of whose tasks were evaluated."""
+
     versions: dict[str, str]
     created: AwareDatetime
 
     def scores(
         self, aggregation: Aggregation = "all", metric: Metric = "spearman"
     ) -> dict[str, float]:
-        """All numbers as one flat table: the scores of each result, and last the groups' averages by their names."""
+        """All numbers as one flat table.
+
+        It has the scores of each result, and last the groups' averages by their names.
+        """
         check_way(aggregation, metric)
         table: dict[str, float] = {}
         for task in self.tasks:
-            table |= task.scores(aggregation, metric)
-        for group, mean in self.averages.items():
-            table[group] = (
-                mean.accuracy
-                if isinstance(mean, AverageAccuracy)
-                else mean.correlation(aggregation, metric)
-            )
+            if isinstance(task, STSResult):
+                table |= task.scores(aggregation, metric)
+            else:
+                table |= task.scores()
+        for group, average in self.averages.items():
+            if isinstance(average, AverageAccuracy):
+                table[group] = average.accuracy
+            else:
+                table[group] = average.correlation(aggregation, metric)
         return table
+
+    def __str__(self) -> str:
+        return _scores_side_by_side({self.encoder: self.scores()})
 
 
 class Difference(Result):
-    """How much higher an encoder scores than another on the same rows, with the 95 % interval of the paired bootstrap.
+    """How much higher an encoder scores than another on the same rows.
 
-    The bootstrap draws the rows of each task again, with replacement and for both encoders alike, each subset by
-    itself. Another sample of as many rows gives a difference in this interval 95 times in a hundred.
+    The 95 % interval is that of the paired bootstrap.
+
+    The bootstrap draws the rows of each task again, with replacement and for both encoders alike,
+    each subset by itself. Another sample of as many rows gives a difference in this interval 95
+    times in a hundred.
     """
 
     encoder: str
-    against: str  # the other encoder
-    score: str  # a task or a group, by its name in `Evaluation.scores`
-    difference: Finite  # the first encoder's score minus the other's
+
+    against: str
+    """The other encoder."""
+
+    score: str
+    """A task or a group, by its name in `Evaluation.scores`."""
+
+    difference: Finite
+    """The first encoder's score minus the other's."""
+
     low: Finite
     high: Finite
 
@@ -240,49 +330,111 @@ class Difference(Result):
 
     @property
     def words(self) -> str:
-        """The interval x 100, and what it says: "+1.02 to +2.30, better", "-0.40 to +0.11, tied"."""
-        verdict = "tied" if self.tied else "better" if self.difference > 0 else "worse"
-        return f"{100 * self.low:+.2f} to {100 * self.high:+.2f}, {verdict}"
+        """The interval x 100, and what it says, such as "-0.40 to +0.11, tied"."""
+        if self.tied:
+            verdict = "tied"
+        elif self.difference > 0:
+            verdict = "better"
+        else:
+            verdict = "worse"
+        return f"{_ends(self.low, self.high)}, {verdict}"
 
 
 class Comparison(Result):
-    """Several encoders on the same tasks."""
+    """Several encoders on the same tasks. It prints as a table."""
 
     evaluations: tuple[Evaluation, ...]
-    differences: tuple[
-        Difference, ...
-    ]  # of every encoder against each one before it, for every task and group
-    calibrations: dict[str, Calibration] = {}  # by encoder, of those that were calibrated
+
+    differences: tuple[Difference, ...]
+    """The differences of every encoder against each one before it, for every task and group."""
+
+    calibrations: dict[str, Calibration] = {}
+    """The calibrations by encoder, of those that were calibrated."""
+
+    aggregation: Aggregation = "all"
+    """How the correlations of the differences put a task's subsets together."""
+
+    metric: Metric = "spearman"
+    """The correlation of the differences."""
 
     def ranks(self, score: str) -> dict[str, int]:
-        """The place of each encoder by a score: 1, and 1 more for each encoder that is better by more than chance."""
+        """The place of each encoder by a score.
+
+        It is 1, and 1 more for each encoder that is better by more than chance.
+        """
         ranks = {evaluation.encoder: 1 for evaluation in self.evaluations}
-        for each in self.differences:
-            if each.score == score and not each.tied:
-                ranks[each.against if each.difference > 0 else each.encoder] += 1
+        for difference in self.differences:
+            if difference.score != score or difference.tied:
+                continue
+            if difference.difference > 0:
+                ranks[difference.against] += 1
+            else:
+                ranks[difference.encoder] += 1
         return ranks
+
+    def __str__(self) -> str:
+        scores = {}
+        for evaluation in self.evaluations:
+            scores[evaluation.encoder] = evaluation.scores(self.aggregation, self.metric)
+        lines = [_scores_side_by_side(scores)]
+        heading = ""
+        for difference in self.differences:
+            encoders = f"{difference.encoder} against {difference.against}"
+            if encoders != heading:
+                heading = encoders
+                lines.append(f"\n{heading}, with the 95 % interval of the difference")
+            lines.append(
+                f"{difference.score}  {100 * difference.difference:+.2f} ({difference.words})"
+            )
+        return "\n".join(lines)
+
+
+def _scores_side_by_side(scores: Mapping[str, Mapping[str, float]]) -> str:
+    """A row for each score and a column for each encoder, from the scores by encoder."""
+    names: dict[str, None] = {}
+    for table in scores.values():
+        names |= dict.fromkeys(table)
+    rows = [["", *scores]]
+    for name in names:
+        row = [name]
+        for table in scores.values():
+            row.append(printed(name, table[name]) if name in table else "-")
+        rows.append(row)
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *cells in rows:
+        aligned = [cell.rjust(width) for cell, width in zip(cells, others, strict=True)]
+        lines.append("  ".join([name.ljust(first), *aligned]))
+    return "\n".join(lines)
 
 
 class DevGain(Result):
-    """The score on the dev data, before training and of the encoder kept, and how sure the gain is."""
+    """The score on the dev data, of the start and of the encoder kept, and how sure the gain is."""
 
     name: str
-    unit: Literal[
-        "pairs", "queries", "texts"
-    ]  # scored by Spearman's correlation, by nDCG, or by accuracy
-    rows: int  # how many of them there are
+
+    unit: Literal["pairs", "queries", "texts"]
+    """What the rows are: they are scored by Spearman's correlation, by nDCG, or by accuracy."""
+
+    rows: int
+    """How many rows there are."""
+
     before: Correlation
     after: Correlation
-    low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the rows
+
+    low: Finite
+    """The lower end of the gain's 95 % interval, by the bootstrap over the rows."""
+
     high: Finite
+    """The upper end of this interval."""
 
 
 class Verdict(Result):
     """Which encoder to use after a run, and why."""
 
-    word: Literal[
-        "NEW", "KEEP", "CAN'T TELL"
-    ]  # the encoder kept; the start; or the scores don't say
+    word: Literal["NEW", "KEEP", "CAN'T TELL"]
+    """The encoder kept; the start; or the scores don't say."""
+
     why: str
 
     def __str__(self) -> str:
@@ -290,80 +442,117 @@ class Verdict(Result):
 
 
 class RunEvaluation(Result):
-    """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
+    """A run's `evaluation.json`: the start and the encoder kept, on the same tasks."""
 
-    model_config = ConfigDict(
-        extra="ignore"
-    )  # the verdict that stands in the file; it is derived anew
+    # The verdict stands in the file too, but it is derived anew.
+    model_config = ConfigDict(extra="ignore")
 
     before: Evaluation
     after: Evaluation
-    selected_step: int  # of the encoder kept; 0 is the untouched start
-    differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
-    dev: DevGain | None = None  # None without dev data
-    dev_is_general: bool = False  # whether the dev data are the bundled pairs, and so say nothing about the user's text
-    own_tasks: tuple[
-        str, ...
-    ] = ()  # the tasks and groups that the run was given and that speak for the user's text
-    trained_on: tuple[
-        str, ...
-    ] = ()  # tasks and dev data whose rows were trained on, which judge nothing
-    labels: tuple[Finite, Finite] | None = (
-        None  # mean score on labelled dev rows, before and after, if they chose
-    )
-    ends: tuple[str, ...] = ()  # why each stage ended
-    pooled: str = (
-        ""  # how the start was pooled, if not as its folder says, as `isotune evaluate` pools it
-    )
 
-    @property
-    def _judged(self) -> Sequence[Difference]:  # of averages, or else of tasks
-        tasks = {task.name for task in self.after.tasks}  # of several scores of a task, the first
-        of_tasks = [each for each in self.differences if each.score in tasks]
-        return [each for each in self.differences if each.score in self.after.averages] or of_tasks
+    selected_step: int
+    """The step of the encoder kept; 0 is the untouched start."""
+
+    differences: tuple[Difference, ...] = ()
+    """The differences of the encoder kept from the start, by task."""
+
+    dev: DevGain | None = None
+    """The gain on the dev data; None without dev data."""
+
+    dev_is_general: bool = False
+    """Whether the dev data are the bundled pairs, and so say nothing about the user's text."""
+
+    own_tasks: tuple[str, ...] = ()
+    """The tasks and groups that the run was given and that speak for the user's text."""
+
+    trained_on: tuple[str, ...] = ()
+    """The tasks and dev data whose rows were trained on, which judge nothing."""
+
+    labels: tuple[Finite, Finite] | None = None
+    """The mean score on labelled dev rows, before and after, if these rows chose the step."""
+
+    ends: tuple[str, ...] = ()
+    """Why each stage ended."""
+
+    pooled: str = ""
+    """How the start was pooled, if not as its folder says, as `isotune evaluate` pools it."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
         """Which encoder to use. Log, report and model card say what stands here.
 
-        NEW needs a gain of more than chance: on a task that the run was given, or, if it was given none, on the dev
-        data, which chose the step. Other tasks, general pairs, and rows that were trained on say nothing about new text
-        of the user, but a loss there counts. Where labelled rows choose the step, and the run was given no task, any
-        gain on these rows is NEW; chance is not tested.
+        NEW needs a gain of more than chance: on a task that the run was given, or, if it was given
+        none, on the dev data, which chose the step. Other tasks, general pairs, and rows that were
+        trained on say nothing about new text of the user, but a loss there counts. Where labelled
+        rows choose the step, and the run was given no task, any gain on these rows is NEW; chance
+        is not tested.
         """
-        own = [each for each in self.differences if each.score in self.own_tasks]
-        if self.labels and not own:
-            before, after = self.labels
-            if after > before:
-                return Verdict(word="NEW", why="the labelled dev rows are predicted better")
-            return Verdict(word="KEEP", why="the labelled dev rows are predicted no better")
+        if self.labels and not self._own_differences:
+            return self._verdict_of_labels(*self.labels)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
-        if worse := [each.score for each in self._judged if each.difference < 0 and not each.tied]:
-            return Verdict(
-                word="KEEP",
-                why=f"it is worse by more than chance on {', '.join(map(self._shown, worse))}",
-            )
+        worse = [each for each in self._judging if each.difference < 0 and not each.tied]
+        if worse:
+            names = ", ".join(self._short_name(each.score) for each in worse)
+            return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
-        own_dev = (
-            [self.dev]
-            if self.dev and not self.dev_is_general and self.dev.name not in self.trained_on
-            else []
-        )
-        if any(each.low > 0 for each in own or own_dev):
+        return self._verdict_of_gains()
+
+    @staticmethod
+    def _verdict_of_labels(before: float, after: float) -> Verdict:
+        """The verdict where labelled dev rows alone judge."""
+        if after > before:
+            return Verdict(word="NEW", why="the labelled dev rows are predicted better")
+        return Verdict(word="KEEP", why="the labelled dev rows are predicted no better")
+
+    def _verdict_of_gains(self) -> Verdict:
+        """The verdict where nothing is worse, by the gains on what speaks for the user's text."""
+        gains: Sequence[Difference | DevGain] = self._own_differences
+        if not gains and self.dev and self._dev_is_own:
+            gains = [self.dev]
+        if any(gain.low > 0 for gain in gains):
             return Verdict(word="NEW", why="the gain is more than chance")
-        if own or own_dev:
+        if gains:
             return Verdict(word="CAN'T TELL", why="the change may be chance")
-        return Verdict(word="CAN'T TELL", why=TRAINED_ON if self.trained_on else UNJUDGED)
+        if self.trained_on:
+            return Verdict(word="CAN'T TELL", why=TRAINED_ON)
+        return Verdict(word="CAN'T TELL", why=UNJUDGED)
+
+    @property
+    def _own_differences(self) -> list[Difference]:
+        """The differences on tasks that speak for the user's text."""
+        return [each for each in self.differences if each.score in self.own_tasks]
+
+    @property
+    def _dev_is_own(self) -> bool:
+        """Whether the dev data speak for the user's text."""
+        if self.dev is None or self.dev_is_general:
+            return False
+        return self.dev.name not in self.trained_on
+
+    @property
+    def _judging(self) -> list[Difference]:
+        """The differences of averages, or else those of tasks.
+
+        The first of several scores of a task counts.
+        """
+        averages = [each for each in self.differences if each.score in self.after.averages]
+        if averages:
+            return averages
+        tasks = {task.name for task in self.after.tasks}
+        return [each for each in self.differences if each.score in tasks]
 
     @property
     def to_use(self) -> bool:
-        """Whether commands name the kept encoder: it is NEW or is the start, or they pool the start otherwise."""
+        """Whether commands name the kept encoder.
+
+        It is NEW or is the start, or the commands pool the start otherwise.
+        """
         return self.verdict.word == "NEW" or not self.selected_step or bool(self.pooled)
 
-    def _shown(self, score: str) -> str:
+    def _short_name(self, score: str) -> str:
         """A score's name without the folders of a file, if no other score has that name."""
         short = [FOLDERS.sub("", each.score) for each in self.differences]
         name = FOLDERS.sub("", score)
@@ -371,41 +560,41 @@ class RunEvaluation(Result):
 
     @property
     def changes(self) -> list[str]:
-        """The scores x 100 before and after, with the interval of each change; first those that chose the step."""
-        before, after = self.before.scores(), self.after.scores()
-        measures = {task.name: MEASURED.get(task.kind, "") for task in self.after.tasks}
+        """The scores x 100 before and after, with the interval of each change.
+
+        The first are those that chose the step.
+        """
         changes = []
-        for each in self._judged:
-            name = self._shown(each.score) + measures.get(each.score, "")
-            changes.append(
-                f"{_change(name, before[each.score], after[each.score])} (95 % interval {each.words})"
-            )
+        if self.labels and not self.own_tasks:
+            name = "labelled dev rows, by layers that start untrained,"
+            changes.append(_change(name, *self.labels))
         if self.dev:
             name = f"dev data ({FOLDERS.sub('', self.dev.name)}), which chose the step,"
-            ends = f"(95 % interval {100 * self.dev.low:+.2f} to {100 * self.dev.high:+.2f})"
-            changes.insert(0, f"{_change(name, self.dev.before, self.dev.after)} {ends}")
-        if self.labels and not self.own_tasks:
-            changes.insert(
-                0, _change("labelled dev rows, by layers that start untrained,", *self.labels)
-            )
+            change = _change(name, self.dev.before, self.dev.after)
+            changes.append(f"{change} (95 % interval {_ends(self.dev.low, self.dev.high)})")
+        before = self.before.scores()
+        after = self.after.scores()
+        measures = {task.name: FIRST_MEASURE.get(task.kind, "") for task in self.after.tasks}
+        for each in self._judging:
+            name = self._short_name(each.score) + measures.get(each.score, "")
+            change = _change(name, before[each.score], after[each.score])
+            changes.append(f"{change} (95 % interval {each.words})")
         return changes
 
     @property
     def decision(self) -> str:
         """The verdict and the changes, in one line."""
-        return "; ".join([str(self.verdict), *(self.changes if self.selected_step else ())])
+        verdict = str(self.verdict)
+        if not self.selected_step:
+            return verdict
+        return "; ".join([verdict, *self.changes])
 
 
 def _change(name: str, before: float, after: float) -> str:
+    """A score's name, and its values x 100."""
     return f"{name} {100 * before:.2f} -> {100 * after:.2f}"
 
 
-UNJUDGED = "nobody has scored pairs of this text"
-TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
-# The verdicts as the log says them.
-WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
-FOLDERS = re.compile(r"(?<![^:])/[^,]*/")  # of a file in the name of a task
-MEASURED = {
-    "retrieval": " (nDCG@10)",
-    "transfer": " (accuracy)",
-}  # what scores of these kinds of task are
+def _ends(low: float, high: float) -> str:
+    """The ends of an interval x 100."""
+    return f"{100 * low:+.2f} to {100 * high:+.2f}"

@@ -1,8 +1,8 @@
-"""Semantic textual similarity (STS): do two sentences' vectors agree with people on how similar the sentences are?
+"""Semantic textual similarity (STS): do vectors agree with people on similarity?
 
-People scored pairs of sentences for similarity: the gold scores. An encoder's score on a task is the correlation of
-its cosines with the gold scores: Spearman's, of their ranks, and Pearson's, of their values. Nothing is fitted. The
-correlations are scipy's.
+People scored pairs of sentences for similarity: the gold scores. An encoder's score on a task is
+the correlation of its cosines with the gold scores: Spearman's, of their ranks, and Pearson's, of
+their values. Nothing is fitted. The correlations are scipy's.
 """
 
 import warnings
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
+from isotune.evaluation.copies import Groups
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
@@ -24,8 +25,14 @@ class STSTask:
 
     pairs: ScoredPairs
 
-    measure = "spearman"  # what the task's score is
-    unit = "pairs"  # what its rows are
+    groups: Groups | None = None
+    """Which pairs are copies of each other; None if there are none, or if each pair counts."""
+
+    measure = "spearman"
+    """What the task's score is."""
+
+    unit = "pairs"
+    """What the task's rows are."""
 
     @property
     def name(self) -> str:
@@ -33,23 +40,32 @@ class STSTask:
         return self.pairs.name
 
     def score(self, encoder: SentenceEncoder) -> tuple[STSResult, Floats]:
-        """Correlates the pairs' cosines [N] with the gold scores; raises as `cosine_similarities` and `score` do."""
+        """Correlates the pairs' cosines [N] with the gold scores.
+
+        Raises as `cosine_similarities` and `score` do.
+        """
         cosines = cosine_similarities(encoder, self.pairs)
         return score(self.pairs, cosines), cosines
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
-    """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
-    vectors = sentence_vectors(
-        encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name
-    ).astype(float)  # [2 N, d]
-    first, second = np.split(unit_length(vectors), 2)
-    # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
+    """The cosine of each pair's two vectors, [N]; 0 if a vector is zero.
+
+    Refuses vectors that aren't finite.
+    """
+    sentences = pairs.sentence1 + pairs.sentence2
+    vectors = sentence_vectors(encoder.encode, sentences, pairs.name)  # [2 N, d]
+    first, second = np.split(unit_length(vectors.astype(float)), 2)
+    # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not
+    # rank them.
     return np.einsum("nd,nd->n", first, second).round(10)
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
-    """Spearman's and Pearson's correlation of arrays [N]; None if all gold scores are equal, 0 if all cosines are."""
+    """Spearman's and Pearson's correlation of arrays [N].
+
+    It is None if all gold scores are equal, 0 if all cosines are.
+    """
     from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
 
     if not _varies(gold):
@@ -57,19 +73,24 @@ def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
     if not _varies(cosines):
         return 0.0, 0.0
     with warnings.catch_warnings():
-        # The cosines of a space that is collapsing are nearly constant; their correlation is still meaningful.
+        # The cosines of a space that is collapsing are nearly constant; their correlation is still
+        # meaningful.
         warnings.simplefilter("ignore", NearConstantInputWarning)
-        return float(spearmanr(gold, cosines).statistic), float(pearsonr(gold, cosines).statistic)
+        spearman = float(spearmanr(gold, cosines).statistic)
+        pearson = float(pearsonr(gold, cosines).statistic)
+    return spearman, pearson
 
 
 def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
-    """Correlates the cosines [N] of N pairs with their gold scores, over all pairs and for each subset.
+    """Correlates the cosines [N] of N pairs with their gold scores.
 
-    A subset whose gold scores are all equal has no correlation: the result has None for it, and `mean` and `wmean`
-    leave it out, for every encoder alike. A subset where only the cosines are all equal counts as 0, so that an
-    encoder cannot raise its mean by failing altogether.
+    There is a correlation over all pairs, and one for each subset.
+
+    A subset whose gold scores are all equal has no correlation: the result has None for it, and
+    `mean` and `wmean` leave it out, for every encoder alike. A subset where only the cosines are
+    all equal counts as 0, so that an encoder cannot raise its mean by failing altogether.
     """
-    gold, labels = pairs.scores, np.asarray(pairs.subsets)
+    gold = pairs.scores
     overall = correlations(gold, cosines)
     if overall is None:
         raise InputError(
@@ -81,38 +102,48 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
         )
     if not _varies(cosines):
         raise UselessVectors(
-            f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine ({cosines[0]:.4f}), so "
-            "no correlation is defined; its space has collapsed"
+            f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine "
+            f"({cosines[0]:.4f}), so no correlation is defined; its space has collapsed"
         )
-    subsets = {}
-    for name in dict.fromkeys(pairs.subsets):
-        rows = labels == name
-        spearman, pearson = correlations(gold[rows], cosines[rows]) or (None, None)
-        subsets[name] = SubsetResult(pairs=int(rows.sum()), spearman=spearman, pearson=pearson)
+    subsets = _score_subsets(pairs, cosines)
     defined = [subset for subset in subsets.values() if subset.spearman is not None]
     if not defined:
         raise InputError(
             f"{pairs.name}: each subset's gold scores are all equal, so it has no mean over subsets"
         )
     sizes = [subset.pairs for subset in defined]
+    spearman, pearson = overall
     return STSResult(
         name=pairs.name,
         split=pairs.split,
         pairs=len(gold),
-        spearman=_aggregates(overall[0], [subset.spearman for subset in defined], sizes),
-        pearson=_aggregates(overall[1], [subset.pearson for subset in defined], sizes),
+        spearman=_aggregates(spearman, [subset.spearman for subset in defined], sizes),
+        pearson=_aggregates(pearson, [subset.pearson for subset in defined], sizes),
         subsets=subsets,
     )
+
+
+def _score_subsets(pairs: ScoredPairs, cosines: Floats) -> dict[str, SubsetResult]:
+    """The correlations of each subset by its name."""
+    labels = np.asarray(pairs.subsets)
+    subsets = {}
+    for name in dict.fromkeys(pairs.subsets):
+        rows = labels == name
+        found = correlations(pairs.scores[rows], cosines[rows])
+        spearman, pearson = found or (None, None)
+        subsets[name] = SubsetResult(pairs=int(rows.sum()), spearman=spearman, pearson=pearson)
+    return subsets
 
 
 def _aggregates(
     overall: float, by_subset: Sequence[float | None], sizes: Sequence[int]
 ) -> Aggregates:
+    """A correlation over all pairs, and its means over the subsets of these sizes."""
     values = np.asarray(by_subset, float)
-    return Aggregates(
-        all=overall, mean=float(values.mean()), wmean=float(np.average(values, weights=sizes))
-    )
+    weighted = float(np.average(values, weights=sizes))
+    return Aggregates(all=overall, mean=float(values.mean()), wmean=weighted)
 
 
 def _varies(values: Floats) -> bool:
+    """Whether the values differ by more than rounding errors."""
     return bool(np.ptp(values) > 1e-9 * np.abs(values).max())

@@ -1,6 +1,11 @@
-"""Tables that compare encoders: one for each kind of task and each group of tasks that has an average."""
+"""Tables that compare encoders.
+
+There is a table for each kind of task, and for each group of tasks that has an average.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +14,8 @@ from isotune.errors import counted
 from isotune.evaluation import results
 from isotune.evaluation.tasks import GROUPS, task_title
 
-MAX_TITLE_WIDTH = 110  # characters; a longer title is broken into lines
+MAX_TITLE_WIDTH = 110
+"""A title of more characters is broken into lines."""
 
 AGGREGATIONS: Mapping[str, str] = {
     "all": "one correlation over all subsets together",
@@ -25,63 +31,136 @@ def comparison_tables(
     metric: results.Metric = "spearman",
     names: Mapping[str, str] = {},
 ) -> list[Table]:
-    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy is bold.
+    """Shows encoders as rows, tasks and their average as columns.
+
+    The best correlation or accuracy is bold.
 
     `names` are those of encoders in the table, where these are not their names.
     """
-    rows = [
-        (names.get(each.encoder, each.encoder), each.scores(aggregation, metric))
-        for each in evaluations
-    ]
-    # For each table, by its title, its tasks' group and whether it prints values x 100 of which higher ones are better:
-    columns: dict[
-        tuple[str, str, bool], dict[str, str]
-    ] = {}  # {key of the scores: the column's header}
-    for task in (task for evaluation in evaluations for task in evaluation.tasks):
-        own = "sts" if isinstance(task, results.STSResult) else ""
-        group = next((group for group, names in GROUPS.items() if task.name in names), own)
-        table = (
-            _title(task, aggregation, metric),
-            group,
-            not isinstance(task, results.GeometryResult),
-        )
-        headers = columns.setdefault(table, {})
-        headers |= {key: _header(key, task) for key in task.scores(aggregation, metric)}
-    for (_, group, _), headers in columns.items():
-        if any(group in scores for _, scores in rows):
-            headers[group] = "Average"  # the last column
-    return [
-        _table(title, percent, headers, rows) for (title, _, percent), headers in columns.items()
-    ]
+    rows: list[Row] = []
+    for evaluation in evaluations:
+        name = names.get(evaluation.encoder, evaluation.encoder)
+        rows.append((name, evaluation.scores(aggregation, metric)))
+    contents: dict[tuple[str, str], TableContent] = {}
+    for evaluation in evaluations:
+        for task in evaluation.tasks:
+            title = _title(task, aggregation, metric)
+            group = _group(task)
+            content = contents.setdefault((title, group), TableContent(title, group))
+            content.add(task)
+    return [content.table(rows) for content in contents.values()]
+
+
+Row: TypeAlias = tuple[str, Mapping[str, float]]
+"""The name of an encoder, and its scores."""
+
+
+@dataclass(frozen=True)
+class TableContent:
+    """What a table shows: the tasks of one kind that have an average together."""
+
+    title: str
+
+    group: str
+    """The group whose average is the last column; empty if there is none."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+    """The header of each column, by the score that it shows."""
+
+    unscaled: set[str] = field(default_factory=set)
+    """The scores that are measures of a space: they are not multiplied by 100, and none is best."""
+
+    largest: dict[str, float] = field(default_factory=dict)
+    """The share of the largest class, by the title of its task."""
+
+    def add(self, task: results.TaskResult) -> None:
+        """Adds the scores of a task."""
+        for score in task.scores():
+            self.headers[score] = _header(score, task)
+            if isinstance(task, results.GeometryResult):
+                self.unscaled.add(score)
+        if isinstance(task, results.TransferResult) and task.largest_class is not None:
+            self.largest[task_title(task.name)] = task.largest_class
+
+    def table(self, rows: Sequence[Row]) -> Table:
+        """The table, with the encoders in its rows."""
+        headers = dict(self.headers)
+        if any(self.group in scores for _, scores in rows):
+            headers[self.group] = "Average"
+        width = min(len(self.title), MAX_TITLE_WIDTH)
+        table = Table(title=self.title, min_width=width, caption_justify="left")
+        if self.largest:
+            table.caption = self._caption()
+        table.add_column("Encoder", overflow="fold")
+        for header in headers.values():
+            table.add_column(Text(header), justify="right")
+        columns = [self._cells(score, rows) for score in headers]
+        for (encoder, _), *cells in zip(rows, *columns, strict=True):
+            table.add_row(Text(encoder), *cells)
+        return table
+
+    def _cells(self, score: str, rows: Sequence[Row]) -> list[Text]:
+        """The values of a score, one for each encoder.
+
+        The best is bold, and a missing one is a dash.
+        """
+        template = "{:.3f}"
+        scale = 1
+        if score not in self.unscaled:
+            template = "{:.2f}"
+            scale = 100
+        values = [scores[score] for _, scores in rows if score in scores]
+        best = template.format(scale * max(values, default=0.0))
+        cells = []
+        for _, scores in rows:
+            cell = "-"
+            if score in scores:
+                cell = template.format(scale * scores[score])
+            is_best = cell == best and score not in self.unscaled
+            cells.append(Text(cell, "bold" if is_best else ""))
+        return cells
+
+    def _caption(self) -> Text:
+        """Says how large the largest class of each task is."""
+        shares = [f"{task} {100 * share:.2f}" for task, share in self.largest.items()]
+        return Text(f"Share of the largest class x 100: {', '.join(shares)}")
 
 
 def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
-    """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group."""
+    """Shows how much higher every further encoder scores than the first.
+
+    Each task and group has rows of its own, with the ranks of all encoders.
+    """
     first = comparison.evaluations[0].encoder
-    title = f"Difference from {names.get(first, first)} x 100, and its 95 % interval over the rows of the task"
+    name = names.get(first, first)
+    title = f"Difference from {name} x 100, and its 95 % interval over the rows of the task"
     table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
     for header in ("Encoder", "Task"):
         table.add_column(header, overflow="fold")
     for header in ("Difference", "Interval", "Rank"):
         table.add_column(header, justify="right")
-    ranks = {each.score: comparison.ranks(each.score) for each in comparison.differences}
+    scores = dict.fromkeys(difference.score for difference in comparison.differences)
+    ranks = {score: comparison.ranks(score) for score in scores}
     rows = [(first, score, "", "") for score in ranks]
     for each in comparison.differences:
         if each.against == first:
             rows.append((each.encoder, each.score, f"{100 * each.difference:+.2f}", each.words))
-    for encoder, score, *cells in rows:
-        table.add_row(
-            *map(
-                Text,
-                (
-                    names.get(encoder, encoder),
-                    task_title(score),
-                    *cells,
-                    f"{ranks[score][encoder]}",
-                ),
-            )
-        )
+    for encoder, score, difference, interval in rows:
+        name = names.get(encoder, encoder)
+        rank = ranks[score][encoder]
+        cells = (name, task_title(score), difference, interval, f"{rank}")
+        table.add_row(*map(Text, cells))
     return table
+
+
+def _group(task: results.TaskResult) -> str:
+    """The group of a task, with whose average it stands in one table."""
+    for group, members in GROUPS.items():
+        if task.name in members:
+            return group
+    if isinstance(task, results.STSResult):
+        return "sts"
+    return ""
 
 
 def _title(
@@ -100,44 +179,18 @@ def _title(
                 f"{counted(task.positives, 'positive')}, {task.positive}"
             )
         case results.RetrievalResult():
-            return f"{task.name} x 100: {counted(task.queries, 'query')}, {counted(task.documents, 'document')}"
+            queries = counted(task.queries, "query")
+            return f"{task.name} x 100: {queries}, {counted(task.documents, 'document')}"
         case results.NamedScores():
             return f"{task_title(task.name)}, score x 100"
 
 
-def _header(key: str, task: results.TaskResult) -> str:
+def _header(score: str, task: results.TaskResult) -> str:
+    """The header of the column of a task's score."""
+    ending = score.removeprefix(task.name)
     if isinstance(task, results.RetrievalResult):
-        measure = key.removeprefix(task.name).removeprefix("-") or results.RANKING_MEASURES[0]
+        measure = ending.removeprefix("-") or results.RANKING_MEASURES[0]
         return RANKING_TITLES.get(measure, measure.capitalize())
     if isinstance(task, results.GeometryResult | results.NamedScores):
-        return key.removeprefix(f"{task.name}-").replace("_", " ")
-    return task_title(task.name) + key.removeprefix(task.name).replace("-", " ").replace("f1", "F1")
-
-
-def _table(
-    title: str,
-    percent: bool,
-    headers: Mapping[str, str],
-    rows: Sequence[tuple[str, Mapping[str, float]]],
-) -> Table:
-    table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
-    table.add_column("Encoder", overflow="fold")
-    for header in headers.values():
-        table.add_column(Text(header), justify="right")
-    printed = []
-    for _, scores in rows:
-        values = {key: scores[key] for key in headers if key in scores}
-        printed.append(
-            {key: f"{100 * v:.2f}" if percent else f"{v:.3f}" for key, v in values.items()}
-        )
-    best = {
-        key: max((row[key] for row in printed if key in row), key=float)
-        for key in headers
-        if percent
-    }
-    for (encoder, _), row in zip(rows, printed, strict=True):
-        cells = [(row.get(key, "-"), row.get(key, "") == best.get(key)) for key in headers]
-        table.add_row(
-            Text(encoder), *(Text(value, "bold" if is_best else "") for value, is_best in cells)
-        )
-    return table
+        return score.removeprefix(f"{task.name}-").replace("_", " ")
+    return task_title(task.name) + ending.replace("-", " ").replace("f1", "F1")

@@ -15,22 +15,26 @@ from isotune.errors import InputError, counted, unknown
 from isotune.files import make_folder, write_text
 
 Kind: TypeAlias = Literal["similarity", "retrieval", "classification"]
-ROWS: Mapping[str, type[Row]] = {
+ROW_TYPES: Mapping[str, type[Row]] = {
     "similarity": ScoredPair,
     "retrieval": Pair,
     "classification": LabelledSentence,
 }
+"""The row type of each kind of task."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows from memory on which an encoder is judged: `TaskRows("classification", table, ["text", "stars"])`.
+    """Rows from memory on which an encoder is judged.
+
+    An example is `TaskRows("classification", table, ["text", "stars"])`.
 
     Attributes:
-        kind: "similarity" (two texts and a score), "retrieval" (two texts, the second of which answers the first) or
-            "classification" (a text and a label).
+        kind: "similarity" (two texts and a score), "retrieval" (two texts, the second of which
+            answers the first) or "classification" (a text and a label).
         rows: a table (pandas, polars, Arrow, `datasets`), or an iterable of rows or dicts.
-        columns: of the texts, and after them of the score or label. If empty, the usual names, as `data.read` has them.
+        columns: of the texts, and after them of the score or label. If empty, the usual names, as
+            `data.read` has them.
         name: of the task, in tables and reports.
     """
 
@@ -40,8 +44,8 @@ class TaskRows:
     name: str = "rows"
 
     def __post_init__(self) -> None:
-        if self.kind not in ROWS:
-            raise unknown("kind of task", self.kind, ROWS)
+        if self.kind not in ROW_TYPES:
+            raise unknown("kind of task", self.kind, ROW_TYPES)
         if not re.fullmatch(r"[\w. -]+", self.name):
             raise InputError(
                 f"name {self.name!r:.80}: only letters, digits, spaces, dots, - and _ can be in it"
@@ -49,18 +53,25 @@ class TaskRows:
 
     def read(self) -> list[Row]:
         """The rows; raises `InputError` where `data.read` does."""
-        row_type = ROWS[self.kind]
-        return list(read([self.rows], row_type, named_columns(self.name, self.columns, row_type)))
+        row_type = ROW_TYPES[self.kind]
+        columns = named_columns(self.name, self.columns, row_type)
+        try:
+            return list(read([self.rows], row_type, columns))
+        except InputError as error:
+            # Errors of reading name the row, and not the task.
+            raise InputError(f"{self.name}: {error}") from error
 
     def save(self, folder: Path) -> None:
-        """Writes the rows into a file in the folder, which `name_in` names; refuses a second task of this name."""
+        """Writes the rows into a file in the folder, which `name_in` names.
+
+        Refuses a second task of this name.
+        """
         make_folder(folder)
-        if (file := folder / f"{self.name}.jsonl").exists():
+        file = folder / f"{self.name}.jsonl"
+        if file.exists():
             raise InputError(f"two tasks have the name {self.name!r}; give TaskRows another name")
-        write_text(
-            file,
-            "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in self.read()),
-        )
+        lines = [json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in self.read()]
+        write_text(file, "".join(lines))
 
     def name_in(self, folder: Path) -> str:
         """The name of the task that reads what `save` writes into this folder."""
@@ -70,21 +81,37 @@ class TaskRows:
 
 def place_and_part(source: str) -> tuple[str, str]:
     """What a task reads, and which part: ("nfcorpus", ":dev"), ("notes.jsonl", ",title,body")."""
-    names = source.split(",")
-    places = [
-        ",".join(names[:count]) for count in range(len(names), 0, -1)
-    ]  # a file's name may have commas too
-    place = next(filter(os.path.exists, places), names[0])
+    place = _longest_place(source)
     folder, _, split = place.rpartition(":")
-    return (folder, f":{split}") if os.path.isdir(folder) else (place, source.removeprefix(place))
+    if os.path.isdir(folder):
+        return folder, f":{split}"
+    return place, source.removeprefix(place)
+
+
+def _longest_place(source: str) -> str:
+    """The longest part up to a comma that is a file or folder, or else the first part.
+
+    The name of a file may have commas too.
+    """
+    names = source.split(",")
+    for count in range(len(names), 0, -1):
+        place = ",".join(names[:count])
+        if os.path.exists(place):
+            return place
+    return names[0]
 
 
 def place_and_columns(source: Source, row_type: type[R]) -> tuple[Source, Mapping[str, str] | None]:
-    """What a task of these rows reads, and the columns for `data.read`, which may stand behind a file's name."""
-    place, part = place_and_part(source) if isinstance(source, str) else (source, "")
-    if part.startswith(","):
-        return place, named_columns(source, part[1:].split(","), row_type)
-    return source, None
+    """What a task of these rows reads, and the columns for `data.read`.
+
+    The columns may stand behind a file's name.
+    """
+    if not isinstance(source, str):
+        return source, None
+    place, part = place_and_part(source)
+    if not part.startswith(","):
+        return source, None
+    return place, named_columns(source, part[1:].split(","), row_type)
 
 
 def rows_of(source: Source, row_type: type[R]) -> list[R]:
@@ -97,9 +124,12 @@ def named_columns(
     name: object, columns: Sequence[str], row_type: type[R]
 ) -> Mapping[str, str] | None:
     """The columns by the fields of the row type; None if there are none."""
-    if columns and len(columns) != len(row_type._fields):
+    if not columns:
+        return None
+    fields = row_type._fields
+    if len(columns) != len(fields):
         raise InputError(
-            f"{name}: {counted(len(columns), 'column')} named, and {len(row_type._fields)} needed: "
-            f"{', '.join(row_type._fields)}"
+            f"{name}: {counted(len(columns), 'column')} named, and {len(fields)} needed: "
+            f"{', '.join(fields)}"
         )
-    return dict(zip(row_type._fields, columns, strict=True)) if columns else None
+    return dict(zip(fields, columns, strict=True))

@@ -1,8 +1,8 @@
-"""The table of tasks that an encoder can be scored on, and the groups of tasks that have an average."""
+"""The table of tasks that an encoder can be scored on, and the groups that have an average."""
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from isotune.data import DATASETS, ScoredPair, available, read_scored_pairs
-from isotune.data.sources import Source
+from isotune.data.sources import Source, is_table
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
+from isotune.evaluation.copies import groups_of_copies, tell_copies
 from isotune.evaluation.geometry import load_geometry
 from isotune.evaluation.intervals import resampled_correlations, resampled_macro_f1, resampled_means
 from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskResult, ranking_scores
@@ -62,39 +63,48 @@ def resampled(
     metric: Metric = "spearman",
     seed: int = 0,
 ) -> dict[str, Floats]:
-    """A task's scores [resamples] on samples of its rows, from the values of the rows that its `score` gives."""
-    match task:
-        case STSTask():
-            return {
-                task.name: resampled_correlations(
-                    task.pairs, values, aggregation, metric, seed=seed
-                )
-            }
-        case RetrievalTask():
-            return dict(
-                zip(ranking_scores(task.name), resampled_means(values, seed).T, strict=True)
-            )
-        case TransferTask():
-            accuracy = resampled_means(values[:, 0] == values[:, 1], seed)
-            more = (
-                {f"{task.name}-macro-f1": resampled_macro_f1(values, seed)} if task.macro_f1 else {}
-            )
-            return {task.name: accuracy, **more}
+    """A task's scores [resamples] on samples of its rows.
+
+    The values of the rows are those that the task's `score` gives. Copies of the user's own rows
+    are drawn together.
+    """
+    groups = task.groups
+    if isinstance(task, STSTask):
+        correlations = resampled_correlations(
+            task.pairs, values, aggregation, metric, seed=seed, groups=groups
+        )
+        return {task.name: correlations}
+    if isinstance(task, RetrievalTask):
+        means = resampled_means(values, seed, groups)  # [resamples, measures]
+        return dict(zip(ranking_scores(task.name), means.T, strict=True))
+    samples = {task.name: resampled_means(values[:, 0] == values[:, 1], seed, groups)}
+    if task.macro_f1:
+        samples[f"{task.name}-macro-f1"] = resampled_macro_f1(values, seed, groups)
+    return samples
 
 
 class NamedTask(NamedTuple):
     """A row of the table of tasks."""
 
-    title: str  # in printed tables
-    source: str  # of the data: "name:split" of a dataset, or "name" for all of its splits; "" if the task has its own
-    load: Callable[[str, str], Task]  # reads the data; takes the task's name and the source
-    stand_in: str = (
-        ""  # the source where this machine does not have the other; "" if none stands in
-    )
+    title: str
+    """The title in printed tables."""
+
+    source: str
+    """The data: "name:split" of a dataset, or "name" for all of its splits.
+
+    It is "" if the task has its own data.
+    """
+
+    load: Callable[[str, str], Task]
+    """Reads the data; takes the task's name and the source."""
+
+    stand_in: str = ""
+    """The source where this machine does not have the other; "" if none stands in."""
 
 
 # The titles of tasks by their names, which are those of the datasets that they read.
-_SUBSETS = {f"sts{year}": f"STS{year}" for year in range(12, 17)}  # whose subsets SentEval scores
+# SentEval scores the subsets of these tasks.
+_SUBSETS = {f"sts{year}": f"STS{year}" for year in range(12, 17)}
 _STS = {**_SUBSETS, "stsb": "STS-B", "sickr": "SICK-R"}
 _SENTEVAL_STS = {f"senteval-{name}": f"SentEval {title}" for name, title in _STS.items()}
 _TRACKS = {
@@ -124,38 +134,37 @@ _CLASSIFIERS: dict[str, Classifier] = {
     "senteval-50-": SentEval(hidden=50),
 }
 
+GENERAL_TASK = "stsb-open"
+"""A run that bounds forgetting is evaluated on this task, beside those that it is given."""
+
+GENERAL_PAIRS = "stsb-open:dev"
+"""Answers of forums, headlines and captions, which come with isotune."""
+
 
 def _load_sts(name: str, source: str) -> STSTask:
-    """Reads a split; all pairs of a task without `_SUBSETS` are one."""
+    """Reads a split; all pairs of a task without `_SUBSETS` are one subset."""
     pairs = read_scored_pairs(source)
-    by_subset = name.removeprefix("senteval-") in _SUBSETS
-    return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
+    if name.removeprefix("senteval-") not in _SUBSETS:
+        pairs = replace(pairs, subsets=[name] * len(pairs.subsets))
+    return STSTask(pairs)
 
 
-GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
-GENERAL_PAIRS = (
-    "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
-)
-_OWN: Mapping[str, NamedTask] = {
-    **{
-        name: NamedTask(title, f"{name}:test", _load_sts)
-        for name, title in {
-            **_STS,
-            **_SENTEVAL_STS,
-            "stsb-open": "STS-B open",
-            **_STS17,
-            **_STSB,
-        }.items()
-    },
-    **{
-        f"{prefix}{name}": NamedTask(title, name, partial(load_transfer, classifier=classifier))
-        for name, title in _TRANSFER.items()
-        for prefix, classifier in _CLASSIFIERS.items()
-    },
-    "geometry": NamedTask("Geometry", "stsb:dev", load_geometry, GENERAL_PAIRS),
-}
+def _own_tasks() -> dict[str, NamedTask]:
+    """The tasks that come with isotune, by their names."""
+    tasks = {}
+    similarity = {**_STS, **_SENTEVAL_STS, "stsb-open": "STS-B open", **_STS17, **_STSB}
+    for name, title in similarity.items():
+        tasks[name] = NamedTask(title, f"{name}:test", _load_sts)
+    for name, title in _TRANSFER.items():
+        for prefix, classifier in _CLASSIFIERS.items():
+            load = partial(load_transfer, classifier=classifier)
+            tasks[f"{prefix}{name}"] = NamedTask(title, name, load)
+    tasks["geometry"] = NamedTask("Geometry", "stsb:dev", load_geometry, GENERAL_PAIRS)
+    return tasks
 
-TASKS: Registry[NamedTask] = Registry("task", _OWN)  # the tasks by name
+
+TASKS: Registry[NamedTask] = Registry("task", _own_tasks())
+"""The tasks by name."""
 
 
 @dataclass(frozen=True)
@@ -166,24 +175,34 @@ class FunctionTask:
     function: Callable[[SentenceEncoder], float | Mapping[str, float]]
 
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
-        """Score the encoder; raise `InputError` if a score is not between -1 and 1."""
-        name, found = self.name, self.function(encoder)
-        values = (
-            {f"{name}-{key}": x for key, x in found.items()}
-            if isinstance(found, Mapping)
-            else {name: found}
-        )
+        """Scores the encoder.
+
+        Raises `InputError` if there is no score, or one that is not between -1 and 1.
+        """
+        scores = self.function(encoder)
+        values: dict[str, float] = {}
+        if not isinstance(scores, Mapping):
+            values[self.name] = scores
+        elif scores:
+            values = {f"{self.name}-{key}": score for key, score in scores.items()}
+        else:
+            raise InputError(f"task {self.name}: it gives no score; a function of a task gives one")
         try:
-            return NamedScores(name=name, values=values), NO_ROWS
+            return NamedScores(name=self.name, values=values), NO_ROWS
         except ValidationError as error:
-            raise invalid(f"task {name}", error) from error
+            raise invalid(f"task {self.name}", error) from error
 
 
 def task(name: str, *, title: str | None = None) -> Callable[[F], F]:
-    """A decorator that registers a function as a task: from an encoder to its score, or to {name: score}.
+    """A decorator that registers a function as a task.
 
-    Scores lie between -1 and 1, and higher is better; tables print them x 100. `title` is printed there.
+    The function maps an encoder to its score, or to {name: score}.
+
+    Scores lie between -1 and 1, and higher is better; tables print them x 100. `title` is printed
+    there.
     """
+    if name in GROUPS:
+        raise InputError(f"task {name!r}: a group of tasks has this name; choose another name")
 
     def load(function: Callable[[SentenceEncoder], float | Mapping[str, float]]) -> NamedTask:
         return NamedTask(title or name, "", lambda name, _: FunctionTask(name, function))
@@ -192,24 +211,26 @@ def task(name: str, *, title: str | None = None) -> Callable[[F], F]:
 
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "sts": tuple(_STS),  # the seven of ConSERT, Table 2
-    "senteval-sts": tuple(_SENTEVAL_STS),  # the same pairs, with SentEval's text
+    # The seven of ConSERT, Table 2.
+    "sts": tuple(_STS),
+    # The same pairs, with SentEval's text.
+    "senteval-sts": tuple(_SENTEVAL_STS),
     "sts17": tuple(_STS17),
     "stsb-multi": tuple(_STSB),
-    "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
+    # SentEval's, in the order of its papers' tables.
+    "transfer": tuple(_TRANSFER),
     "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
-    "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),  # 50 units: SG-OPT, Table 9
+    # With 50 hidden units: SG-OPT, Table 9.
+    "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),
 }
 """Named sets of tasks that have an average."""
 
 _GROUP_TITLES = {
     "sts": "STS",
+    "senteval-sts": "SentEval STS",
     "sts17": "STS17",
     "stsb-multi": "STS-B in 11 languages",
     "transfer": "Transfer",
-}
-_GROUP_TITLES |= {
-    "senteval-sts": "SentEval STS",
     "senteval": "SentEval",
     "senteval-50": "SentEval, 50 hidden units",
 }
@@ -219,45 +240,108 @@ def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[T
     """Reads the data of tasks. A task that is named twice is read once.
 
     Args:
-        tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
-            scored pairs, as a file or a dataset's split such as "stsb:dev"; "geometry:DATA", the geometry on scored or
-            labelled pairs; "classification:DATA", texts with labels; "retrieval:DATA", pairs where each first text has
-            to find its second among all, or a folder in BEIR's layout ("retrieval:nfcorpus", its test split, or
+        tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all
+            tasks of the group; scored pairs, as a file or a dataset's split such as "stsb:dev";
+            "geometry:DATA", the geometry on scored or labelled pairs; "classification:DATA", texts
+            with labels; "retrieval:DATA", pairs where each first text has to find its second among
+            all, or a folder in BEIR's layout ("retrieval:nfcorpus", its test split, or
             "retrieval:nfcorpus:dev"); or `TaskRows`. A file's columns may stand behind its name:
-            "pairs.csv,first,second,grade", "retrieval:notes.jsonl,title,body", "classification:reviews.csv,text,stars".
-            If None or empty, the tasks are the seven of the group "sts" if this machine has their data, and
-            "stsb-open" otherwise.
+            "pairs.csv,first,second,grade", "retrieval:notes.jsonl,title,body",
+            "classification:reviews.csv,text,stars". If None or empty, the tasks are the seven of
+            the group "sts" if this machine has their data, and "stsb-open" otherwise.
 
     Raises:
-        InputError: a task is neither known nor a file, or its data cannot be read.
+        InputError: a task is neither known nor a file, two tasks or their scores have one name, or
+            the data of a task cannot be read. All names are looked at before the first data are
+            read.
     """
-    loaded = [read() for _, read in map(_found, named_tasks(tasks))]
-    for name, count in Counter(task.name for task in loaded).items():
-        if count > 1:
-            raise InputError(f"{count} tasks have the name {name!r}; give TaskRows another name")
+    found = [_find(task) for task in named_tasks(tasks)]
+    _refuse_repeated([task.name for task in found], "the name")
+    loaded = [task.read() for task in found]
+    _refuse_repeated([score for task in loaded for score in _score_names(task)], "a score")
     return loaded
 
 
+def _refuse_repeated(names: Iterable[str], what: str) -> None:
+    """Refuses two tasks of one name, or with one name among their scores."""
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{count} tasks have {what} {name!r}; give TaskRows another name")
+
+
+def _score_names(task: Task) -> list[str]:
+    """The names of a task's scores, as far as they are known before the task is scored."""
+    if isinstance(task, RetrievalTask):
+        return ranking_scores(task.name)
+    names = [task.name]
+    if isinstance(task, TransferTask):
+        if task.f1:
+            names.append(f"{task.name}-f1")
+        if task.macro_f1:
+            names.append(f"{task.name}-macro-f1")
+    return names
+
+
 def named_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[TaskSource]:
-    """The tasks that `load_tasks` reads for this argument, each once, and those of a group in its place."""
-    default = ("sts",) if all(available(task) for task in GROUPS["sts"]) else ("stsb-open",)
-    tasks = [tasks] if isinstance(tasks, TaskSource) else tasks
+    """The tasks that `load_tasks` reads for this argument, each once.
+
+    The tasks of a group stand in its place.
+    """
+    if isinstance(tasks, TaskSource):
+        tasks = [tasks]
+    elif is_table(tasks) or isinstance(tasks, Mapping) or not isinstance(tasks, Iterable | None):
+        raise _no_task(tasks)
     members: list[TaskSource] = []
-    for task in tasks or default:
-        members += GROUPS.get(task, (task,)) if isinstance(task, str) else (task,)
+    for task in tasks or _default_tasks():
+        if not isinstance(task, TaskSource):
+            raise _no_task(task)
+        if isinstance(task, str) and task in GROUPS:
+            members += GROUPS[task]
+        else:
+            members.append(task)
     return list(dict.fromkeys(members))
 
 
+def _default_tasks() -> tuple[str, ...]:
+    """The group of the seven STS tasks if this machine has their data, or else the bundled task."""
+    if all(available(task) for task in GROUPS["sts"]):
+        return ("sts",)
+    return ("stsb-open",)
+
+
+def _no_task(got: object) -> InputError:
+    """The error for something that is given in place of a task, such as its rows."""
+    text = " ".join(repr(got).split())
+    return InputError(
+        f"tasks: {text:.80} is neither a task's name nor a file; rows from memory are a task as "
+        'TaskRows("similarity", [("a text", "another", 2.0), ...]), or of the kind "retrieval" or '
+        '"classification"'
+    )
+
+
 def load_dev(source: str) -> DevTask:
-    """Reads what chooses a step: retrieval:DATA, classification:DATA or scored pairs, of a dataset those of dev."""
+    """Reads what chooses a step: retrieval:DATA, classification:DATA or scored pairs.
+
+    Of a dataset, the scored pairs are those of dev.
+    """
     kind, _, data = source.partition(":")
-    return _LOADERS[kind](source, data) if kind in _LOADERS else _load_pairs("", source)
+    if kind in _LOADERS:
+        return _LOADERS[kind](source, data)
+    return _load_pairs("", source)
 
 
 def _load_pairs(name: str, source: Source) -> STSTask:
+    """Reads scored pairs as a task of this name, or else of the name that their source has."""
     place, columns = place_and_columns(source, ScoredPair)
     pairs = read_scored_pairs(place, columns=columns)
-    return STSTask(replace(pairs, name=name, split="") if name else pairs)
+    # The pairs of a named dataset are drawn one by one, so that its intervals stay what they were.
+    groups = None
+    if pairs.name not in DATASETS:
+        groups = groups_of_copies(pairs.sentence1, pairs.sentence2)
+        tell_copies(name or pairs.name, groups, "pair", "an interval counts copies as one pair")
+    if name:
+        pairs = replace(pairs, name=name, split="")
+    return STSTask(pairs, groups)
 
 
 _LOADERS: Mapping[str, Callable[[str, Source], DevTask]] = {
@@ -265,56 +349,99 @@ _LOADERS: Mapping[str, Callable[[str, Source], DevTask]] = {
     "retrieval": load_retrieval,
     "classification": load_classification,
 }
-_KINDS = ("geometry", *_LOADERS)  # they stand before their data, as in retrieval:faq.tsv
+_KINDS = ("geometry", *_LOADERS)
+"""The kinds of task that stand before their data, as in retrieval:faq.tsv."""
+
+
+def _kind_and_data(name: str) -> tuple[str, str]:
+    """The parts of a name: ("retrieval", "faq.tsv").
+
+    The first part is "" where no kind stands before the data.
+    """
+    kind, _, data = name.partition(":")
+    if kind in _KINDS and data:
+        return kind, data
+    return "", name
 
 
 def with_whole_path(task: str) -> str:
     """The name of a task, with the whole path of the file or folder in it."""
-    kind, colon, data = task.partition(":")
-    if kind not in _KINDS:
-        kind, colon, data = "", "", task
+    kind, data = _kind_and_data(task)
     place, part = place_and_part(data)
-    known = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
-    return (
-        task
-        if known or not os.path.exists(place)
-        else f"{kind}{colon}{os.path.abspath(place)}{part}"
-    )
+    is_named = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
+    if is_named or not os.path.exists(place):
+        return task
+    whole = f"{os.path.abspath(place)}{part}"
+    return f"{kind}:{whole}" if kind else whole
 
 
 def source_of(task: TaskSource) -> str:
-    """A task's data: a file, a folder, a dataset's "name:split" or "name"; empty where the task has them itself."""
-    source, _ = _found(task)
-    return source
+    """A task's data: a file, a folder, a dataset's "name:split" or "name".
+
+    It is empty where the task has its data itself.
+    """
+    return _find(task).source
 
 
-def _found(task: TaskSource) -> tuple[str, Callable[[], Task]]:
-    """A task's data, as `source_of` gives them, and what reads them."""
+class FoundTask(NamedTuple):
+    """A task that a user has named; its data are not read yet."""
+
+    name: str
+    """The name that the task will have."""
+
+    source: str
+    """The task's data, as `source_of` gives them."""
+
+    read: Callable[[], Task]
+    """Reads the data."""
+
+
+def _find(task: TaskSource) -> FoundTask:
+    """Finds what a user has named; raises `InputError` if there is no such task or file."""
     if isinstance(task, TaskRows):
-        return "", lambda: _LOADERS[task.kind](task.name, task.read())
-    name = str(task)
+        return _find_rows(task)
+    if isinstance(task, Path):
+        return FoundTask(str(task), str(task), lambda: _load_pairs(str(task), task))
     if task in TASKS:
-        _, source, load, stand_in = TASKS[name]
-        source = stand_in if stand_in and not available(source) else source
-        return source, lambda: load(name, source)
-    kind, _, data = task.partition(":") if isinstance(task, str) else ("", "", "")
-    if kind == "geometry" and data:
-        return data, lambda: load_geometry(name, data)
-    if kind in _LOADERS and data:
-        return place_and_part(data)[0], lambda: _LOADERS[kind](name, data)
-    if kind in DATASETS:
-        source = name if data else f"{name}:test"
-        return source, lambda: _load_pairs(name, source)
-    place, _ = (name, "") if isinstance(task, Path) else place_and_part(name)
-    if isinstance(task, Path) or os.path.isfile(place):
-        return place, lambda: _load_pairs(name, task)
-    if "." in name or os.path.basename(name) != name:
-        raise InputError(f"{name}: no such file, and no task has this name")
-    raise unknown("task or file", name, [*TASKS, *GROUPS])
+        return _find_named(task)
+    kind, data = _kind_and_data(task)
+    if kind == "geometry":
+        return FoundTask(task, data, lambda: load_geometry(task, data))
+    if kind:
+        place, _ = place_and_part(data)
+        return FoundTask(task, place, lambda: _LOADERS[kind](task, data))
+    dataset, _, split = task.partition(":")
+    if dataset in DATASETS:
+        source = f"{dataset}:{split or 'test'}"
+        return FoundTask(task, source, lambda: _load_pairs(task, source))
+    place, _ = place_and_part(task)
+    if os.path.isfile(place):
+        return FoundTask(task, place, lambda: _load_pairs(task, task))
+    if "." in task or os.path.basename(task) != task:
+        raise InputError(f"{task}: no such file, and no task has this name")
+    raise unknown("task or file", task, [*TASKS, *GROUPS])
+
+
+def _find_rows(rows: TaskRows) -> FoundTask:
+    """The task of rows from memory, whose name must not be that of a known task."""
+    if rows.name in TASKS or rows.name in GROUPS:
+        raise InputError(f"a known task has the name {rows.name!r}; give TaskRows another name")
+    return FoundTask(rows.name, "", lambda: _LOADERS[rows.kind](rows.name, rows.read()))
+
+
+def _find_named(name: str) -> FoundTask:
+    """The task with this name in `TASKS`, with the data that this machine has."""
+    task = TASKS[name]
+    source = task.source
+    if task.stand_in and not available(source):
+        source = task.stand_in
+    return FoundTask(name, source, lambda: task.load(name, source))
 
 
 def task_title(name: str) -> str:
     """The title in tables of a task, or of a group's average. A file's title is its path."""
     if name in GROUPS:
         return f"{_GROUP_TITLES[name]} average"
-    return TASKS[name].title if name in TASKS else name
+    if name in TASKS:
+        return TASKS[name].title
+    return name

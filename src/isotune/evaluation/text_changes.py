@@ -1,23 +1,33 @@
 """What training changed between a user's own sentences: which sentences are nearest to each other.
 
-Training changes the scale of the cosines, so the cosines of two encoders are not compared with each other. What is
-compared is their order.
+Training changes the scale of the cosines, so the cosines of two encoders are not compared with each
+other. What is compared is their order.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isotune.evaluation import correlations
+from isotune.evaluation.copies import distinct_texts
 from isotune.evaluation.results import Result
 from isotune.evaluation.vectors import Floats, unit_length
 
 CHANGES = "text-changes.json"
-READ = 20_000  # so many different sentences are read at most
-SENTENCES = 1_000  # so many of these are compared, drawn at random
+
+READ = 20_000
+"""So many sentences are read at most."""
+
+SENTENCES = 1_000
+"""So many of the different sentences are compared; they are drawn at random."""
+
 FEWEST_SENTENCES = 3
-LONGEST = 300  # characters of a sentence in an example; more are cut
+
+LONGEST = 300
+"""A longer sentence is cut to so many characters in an example."""
+
 EXAMPLES = 12
 NEIGHBOURS = 10
 
@@ -34,17 +44,23 @@ class TextChanges(Result):
     """How two encoders differ on the same sentences."""
 
     sentences: int
-    agreement: (
-        float  # Spearman's correlation of the cosines before and after, over all pairs of sentences
-    )
-    same_nearest: float  # share of the sentences whose nearest sentence is the same
-    same_neighbours: float  # share of the `NEIGHBOURS` nearest sentences that are the same
-    new_nearest: tuple[NewNearest, ...]  # the clearest changes first
+
+    agreement: float
+    """Spearman's correlation of the cosines before and after, over all pairs of sentences."""
+
+    same_nearest: float
+    """The share of the sentences whose nearest sentence is the same."""
+
+    same_neighbours: float
+    """The share of the `NEIGHBOURS` nearest sentences that are the same."""
+
+    new_nearest: tuple[NewNearest, ...]
+    """Sentences with another nearest sentence; the clearest changes come first."""
 
 
 def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
     """At most `SENTENCES` different sentences, drawn from the first `READ`."""
-    distinct = list(dict.fromkeys(islice(texts, READ)))
+    distinct = distinct_texts(islice(texts, READ))
     if len(distinct) <= SENTENCES:
         return distinct
     drawn = np.random.default_rng(seed).choice(len(distinct), SENTENCES, replace=False)
@@ -52,32 +68,66 @@ def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
 
 
 def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> TextChanges:
-    """Compares two encoders by their vectors [n, d] of n different sentences, at least `FEWEST_SENTENCES`."""
-    old, new = _cosines(before), _cosines(after)  # [n, n]
-    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..." for text in sentences]
-    n, upper = len(sentences), np.triu_indices(len(sentences), 1)
-    near_old, near_new = (
-        np.argsort(-each, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)] for each in (old, new)
-    )
+    """Compares two encoders by their vectors [n, d] of n different sentences.
+
+    There are at least `FEWEST_SENTENCES` of them.
+    """
+    old = _cosines(before)  # [n, n]
+    new = _cosines(after)  # [n, n]
+    near_old = _nearest_first(old)
+    near_new = _nearest_first(new)
     changed = np.flatnonzero(near_old[:, 0] != near_new[:, 0])
-    then, now = near_old[changed, 0], near_new[changed, 0]
+    then = near_old[changed, 0]
+    now = near_new[changed, 0]
     # By how much each encoder prefers its nearest sentence to that of the other.
-    margins = np.minimum(
-        old[changed, then] - old[changed, now], new[changed, now] - new[changed, then]
-    )
-    clearest = changed[np.argsort(margins)[::-1][:EXAMPLES]]
+    old_margins = old[changed, then] - old[changed, now]
+    new_margins = new[changed, now] - new[changed, then]
+    order = np.argsort(np.minimum(old_margins, new_margins))[::-1]
+    examples = []
+    for number in changed[order[:EXAMPLES]]:
+        example = NewNearest(
+            sentence=_shortened(sentences[number]),
+            before=_shortened(sentences[near_old[number, 0]]),
+            after=_shortened(sentences[near_new[number, 0]]),
+        )
+        examples.append(example)
+    shares = [np.isin(*rows).mean() for rows in zip(near_old, near_new, strict=True)]
     return TextChanges(
-        sentences=n,
-        agreement=(correlations(old[upper], new[upper]) or (0.0,))[0],
-        same_nearest=1 - len(changed) / n,
-        same_neighbours=float(
-            np.mean([np.isin(*rows).mean() for rows in zip(near_old, near_new, strict=True)])
-        ),
-        new_nearest=tuple(
-            NewNearest(sentence=shown[i], before=shown[near_old[i, 0]], after=shown[near_new[i, 0]])
-            for i in clearest
-        ),
+        sentences=len(sentences),
+        agreement=_agreement(old, new),
+        same_nearest=1 - len(changed) / len(sentences),
+        same_neighbours=float(np.mean(shares)),
+        new_nearest=tuple(examples),
     )
+
+
+def _agreement(old: Floats, new: Floats) -> float:
+    """Spearman's correlation of two encoders' cosines [n, n].
+
+    It is 0 if those of the first are all equal.
+    """
+    pairs = np.triu_indices(len(old), 1)
+    found = correlations(old[pairs], new[pairs])
+    if found is None:
+        return 0.0
+    spearman, _ = found
+    return spearman
+
+
+def _nearest_first(cosines: Floats) -> NDArray[np.int64]:
+    """The numbers [n, k] of the nearest sentences of each.
+
+    Of equally near ones, an earlier one is first.
+    """
+    k = min(NEIGHBOURS, len(cosines) - 1)
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+
+
+def _shortened(text: str) -> str:
+    """The text as examples show it."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 4]} ..."
 
 
 def _cosines(vectors: Floats) -> Floats:

@@ -1,13 +1,19 @@
-"""Transfer tasks: how well a classifier does on frozen sentence vectors (SentEval, Conneau and Kiela 2018).
+"""Transfer tasks: how well a classifier does on frozen sentence vectors.
+
+They are those of SentEval (Conneau and Kiela 2018).
 
 A classification of the user's is one with the part train alone, scored by macro F1 too.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,122 +21,229 @@ from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, ScoredPairs, read
 from isotune.data.sources import Source
-from isotune.errors import InputError
-from isotune.evaluation.classifiers import FOLDS, Classifier, Logistic, SentEval
+from isotune.errors import InputError, counted
+from isotune.evaluation.classifiers import (
+    FOLDS,
+    Classifier,
+    ClassifierResult,
+    Logistic,
+    Rows,
+    SentEval,
+)
+from isotune.evaluation.copies import Groups, groups_of_copies, number_of_copies, tell_copies
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
 from isotune.evaluation.task_rows import rows_of
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
+logger = logging.getLogger(__name__)
+
+FEW = 5
+"""So many labels are named in an error or a warning."""
+
+Part: TypeAlias = tuple[Sequence[Sequence[str]], Integers]
+"""The N rows of a split: one or two columns of their texts, and their class numbers [N]."""
+
 
 @dataclass(frozen=True, eq=False)
 class TransferTask:
     """A classification of sentences, or of pairs of sentences."""
 
-    name: str  # that the user gives, such as "mr"
-    classifier: Classifier  # what is trained on the vectors
-    # The splits by name, as `classifiers` describes them: the N sentences of a split, or the N first sentences of its
-    # pairs and the N second ones; and their class numbers [N].
-    parts: Mapping[str, tuple[Sequence[Sequence[str]], Integers]]
-    f1: bool = False  # whether F1 is reported too
+    name: str
+    """The name that the user gives, such as "mr"."""
 
-    macro_f1 = False  # whether macro F1 is
+    classifier: Classifier
+    """What is trained on the vectors."""
+
+    parts: Mapping[str, Part]
+    """The splits by name, as `classifiers` describes them."""
+
+    f1: bool = False
+    """Whether F1 is reported too."""
+
+    groups: Groups | None = None
+    """Which rows of the part train are copies of a text.
+
+    It is None if there are none, or if they count as texts.
+    """
+
+    macro_f1 = False
+    """Whether macro F1 is reported too."""
 
     def with_seed(self, seed: int) -> TransferTask:
-        """The task with another seed of SentEval's classifier; the same task if it has another classifier."""
-        classifier = self.classifier
-        return (
-            replace(self, classifier=replace(classifier, seed=seed))
-            if isinstance(classifier, SentEval)
-            else self
-        )
+        """The task with another seed of SentEval's classifier.
+
+        A task with another classifier stays as it is.
+        """
+        if not isinstance(self.classifier, SentEval):
+            return self
+        return replace(self, classifier=replace(self.classifier, seed=seed))
 
     def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
-        """Trains the classifier on the encoder's vectors; the values are the true and the predicted classes, [N, 2]."""
-        columns = [column for texts, _ in self.parts.values() for column in texts]
-        vectors = to_float64_device(
-            sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder
-        )
-        blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
-        parts = self.parts.items()
-        result = self.classifier(
-            {
-                name: (_features([next(blocks) for _ in texts]), targets)
-                for name, (texts, targets) in parts
-            }
-        )
+        """Trains the classifier on the encoder's vectors.
+
+        The values are the true and the predicted classes, [N, 2].
+        """
+        outcome = self._classify(self._encode(encoder))
         _, targets = self.parts["test" if "test" in self.parts else "train"]
-        scored = TransferResult(
+        compare = partial(measure, targets=targets, predictions=outcome.predictions)
+        result = TransferResult(
             name=self.name,
             classifier=self.classifier.title,
-            protocol=result.protocol,
+            protocol=outcome.protocol,
             rows=len(targets),
-            accuracy=measure("accuracy", targets, result.predictions),
-            f1=measure("f1", targets, result.predictions) if self.f1 else None,
-            macro_f1=measure("macro_f1", targets, result.predictions) if self.macro_f1 else None,
-            dev_accuracy=result.dev_accuracy,
-            regularisation=result.regularisation,
+            accuracy=compare("accuracy"),
+            f1=compare("f1") if self.f1 else None,
+            macro_f1=compare("macro_f1") if self.macro_f1 else None,
+            largest_class=float(np.bincount(targets).max() / len(targets)),
+            copies=number_of_copies(self.groups),
+            dev_accuracy=outcome.dev_accuracy,
+            regularisation=outcome.regularisation,
         )
-        return scored, np.stack([targets, result.predictions], 1).astype(np.float64)
+        values = np.stack([targets, outcome.predictions], 1)
+        return result, values.astype(np.float64)
+
+    def _encode(self, encoder: SentenceEncoder) -> dict[str, Rows]:
+        """The features and the class numbers of each split.
+
+        All distinct sentences are encoded at once.
+        """
+        columns = [column for texts, _ in self.parts.values() for column in texts]
+        sentences = list(chain.from_iterable(columns))
+        vectors = sentence_vectors(encoder.encode, sentences, self.name)
+        blocks = iter(to_float64_device(vectors, encoder).split(list(map(len, columns))))  # [n, d]
+        rows = {}
+        for split, (texts, targets) in self.parts.items():
+            features = _features(list(islice(blocks, len(texts))))
+            rows[split] = features, targets
+        return rows
+
+    def _classify(self, rows: Mapping[str, Rows]) -> ClassifierResult:
+        """Trains and tests the classifier on the features of all splits."""
+        return self.classifier(rows)
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:
-    """Reads all splits of a labelled dataset as a task of this name. A task of pairs reports F1 too."""
-    kind = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
-    columns = {"label": "subset"} if dataset == "trec" else None  # TREC's six coarse classes
-    rows = {
-        split: sorted(
-            [(*row,) for row in read(f"{dataset}:{split}", kind, columns)],
-            key=lambda row: (
-                *(len(text.split()) for text in row[:-1]),
-                row[-1],
-            ),  # SentEval's folds depend on it
-        )
-        for split in DATASETS[dataset].splits
-    }
-    numbers = {
-        label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))
-    }
-    parts = {}
+    """Reads all splits of a labelled dataset as a task of this name.
+
+    A task of pairs reports F1 too.
+    """
+    is_paired = LabelledPair in DATASETS[dataset].row_types
+    kind: type[LabelledPair | LabelledSentence] = LabelledSentence
+    if is_paired:
+        kind = LabelledPair
+    columns = None
+    if dataset == "trec":
+        # The task TREC has the six coarse classes.
+        columns = {"label": "subset"}
+    rows = {}
+    for split in DATASETS[dataset].splits:
+        rows[split] = sorted(map(tuple, read(f"{dataset}:{split}", kind, columns)), key=_by_length)
+    labels = sorted({row[-1] for row in rows["train"]})
+    numbers = {label: number for number, label in enumerate(labels)}
+    parts: dict[str, Part] = {}
     for split, part in rows.items():
-        *texts, labels = zip(*part, strict=True)
-        parts[split] = texts, np.array([numbers[label] for label in labels])
-    return TransferTask(name, classifier, parts, f1=kind is LabelledPair)
+        *texts, labels_of_rows = zip(*part, strict=True)
+        parts[split] = texts, np.array([numbers[label] for label in labels_of_rows])
+    return TransferTask(name, classifier, parts, f1=is_paired)
+
+
+def _by_length(row: tuple[str, ...]) -> tuple[int | str, ...]:
+    """The key of SentEval's order of rows: the words of each text, then the label.
+
+    SentEval's folds depend on this order.
+    """
+    *texts, label = row
+    return (*(len(text.split()) for text in texts), label)
 
 
 class ClassificationTask(TransferTask):
-    """Texts with labels of the user: does a logistic regression on their vectors find the labels of other texts?"""
+    """Texts with labels of the user: does a classifier find the labels of other texts?"""
 
+    classifier: Logistic
     macro_f1 = True
-    measure = "accuracy"  # what the task's score is
-    unit = "texts"  # what its rows are
+
+    measure = "accuracy"
+    """What the task's score is."""
+
+    unit = "texts"
+    """What the task's rows are."""
 
     @property
     def pairs(self) -> ScoredPairs:
-        """Each text as a pair with itself, so that the overlap with the training text can be counted."""
-        ((texts,), numbers) = self.parts["train"]
+        """Each text as a pair with itself, by which overlap with the training text is counted."""
+        (texts,), numbers = self.parts["train"]
         return ScoredPairs(
-            self.name, "", [*texts], [*texts], numbers.astype(np.float64), [self.name] * len(texts)
+            name=self.name,
+            split="",
+            sentence1=[*texts],
+            sentence2=[*texts],
+            scores=numbers.astype(np.float64),
+            subsets=[self.name] * len(texts),
         )
+
+    def _classify(self, rows: Mapping[str, Rows]) -> ClassifierResult:
+        """Trains and tests by folds, which part no text from its copies."""
+        return self.classifier.by_folds(rows["train"], self.groups)
 
 
 def load_classification(name: str, source: Source) -> ClassificationTask:
-    """Reads texts with labels as `rows_of` does; raises `InputError` where no label is frequent enough."""
+    """Reads texts with labels as `rows_of` does.
+
+    Raises `InputError` where no label is frequent enough.
+    """
     texts, labels = zip(*rows_of(source, LabelledSentence), strict=True)
-    classes, numbers = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
+    groups = groups_of_copies(texts)
+    _check_labels(name, labels, groups)
+    tell_copies(name, groups, "text", "copies stand in one fold, and are drawn together")
+    _, numbers = np.unique(labels, return_inverse=True)
+    return ClassificationTask(name, Logistic(), {"train": ([texts], numbers)}, groups=groups)
+
+
+def _check_labels(name: str, labels: Sequence[str], groups: Groups | None) -> None:
+    """Refuses labels that folds can't test, and warns of labels that stand at one text alone."""
+    numbers = range(len(labels)) if groups is None else groups.tolist()
+    label_of_text: dict[int, str] = {}
+    texts_of_label: dict[str, set[int]] = {}
+    for number, label in zip(numbers, labels, strict=True):
+        label_of_text.setdefault(number, label)
+        texts_of_label.setdefault(label, set()).add(number)
+    if len(texts_of_label) < 2:
         raise InputError(f"{name}: all labels are {labels[0]!r}; two or more classes are needed")
-    if np.bincount(numbers).max() < FOLDS:
+    single = [label for label, texts in texts_of_label.items() if len(texts) == 1]
+    _, most = Counter(label_of_text.values()).most_common(1)[0]
+    if most < FOLDS:
+        alone = ""
+        if single:
+            alone = f" (at one text alone: {_names(single)})"
         raise InputError(
-            f"{name}: {len(classes):,} different labels for {len(labels):,} texts, none for {FOLDS} of them; "
-            f"the {FOLDS} folds of the evaluation need more texts of a label"
+            f"{name}: {len(texts_of_label):,} different labels for {len(labels):,} texts, "
+            f"none for {FOLDS} of them{alone}; the {FOLDS} folds of the evaluation need more "
+            "texts of a label, of which copies count as one"
         )
-    return ClassificationTask(name, Logistic(), {"train": ([texts], numbers)})
+    if single:
+        logger.warning(
+            "%s: %s at one text alone, which no classifier can find: %s",
+            name,
+            counted(len(single), "label"),
+            _names(single),
+        )
+
+
+def _names(labels: Sequence[str]) -> str:
+    """The first labels, and how many more there are."""
+    names = ", ".join(repr(label) for label in labels[:FEW])
+    if len(labels) <= FEW:
+        return names
+    return f"{names} and {len(labels) - FEW:,} more"
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:
-    """The vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
+    """The vectors [N, d] of a sentence.
+
+    A pair (u, v) has SentEval's features |u - v| and u * v, [N, 2 d].
+    """
     if len(vectors) == 1:
         return vectors[0]
     first, second = vectors

@@ -1,4 +1,7 @@
-"""What a run gained: an HTML page, and the model card of its encoder. And figures and templates for pages of others."""
+"""What a run gained: an HTML page, and the model card of its encoder.
+
+And figures and templates for pages of others.
+"""
 
 import lazy_loader
 

@@ -1,8 +1,11 @@
-"""What all figures share: panels, colours and legends, in matplotlib; a PNG for paper, an SVG element for an HTML page.
+"""What all figures share: panels, colours and legends, in matplotlib.
 
-Text, axes and grid of an SVG are drawn in one marker colour that becomes `currentColor`, so they take the page's text
-colour, light, dark or printed. Data is in those of Okabe and Ito's colours that keep a contrast of 3 to 1 on both white
-and near black. Colour never stands alone: series differ in dash and marker too. What draws or saves is `styled`.
+A figure becomes a PNG for paper, or an SVG element for an HTML page.
+
+Text, axes and grid of an SVG are drawn in one marker colour that becomes `currentColor`, so they
+take the page's text colour, light, dark or printed. Data is in those of Okabe and Ito's colours
+that keep a contrast of 3 to 1 on both white and near black. Colour never stands alone: series
+differ in dash and marker too. What draws or saves is `styled`.
 """
 
 from __future__ import annotations
@@ -23,16 +26,30 @@ from matplotlib.ticker import MaxNLocator
 
 from isotune.files import written
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-INK = "#010203"  # of text, axes and grid; in an SVG it becomes the text colour of the page
-LETTER_WIDTH = 0.07  # inches, in a legend
-TITLE_LETTERS = 38  # in a line of a panel's title
-PNG_DPI, BITMAP_DPI = 300, 200
+BLUE = "#0072B2"
+VERMILION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+
+INK = "#010203"
+"""The colour of text, axes and grid; in an SVG it becomes the text colour of the page."""
+
+LETTER_WIDTH = 0.07
+"""The width in inches of a letter in a legend."""
+
+TITLE_LETTERS = 38
+"""The letters in a line of a panel's title."""
+
+PNG_DPI = 300
+BITMAP_DPI = 200
 
 styled = rc_context(
     rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
 )
-"""Decorates functions that draw or save: matplotlib makes some parts of a figure only when it is saved."""
+"""Decorates functions that draw or save.
+
+Matplotlib makes some parts of a figure only when it is saved.
+"""
 
 RING: dict[str, Any] = {
     "marker": "o",
@@ -44,7 +61,10 @@ RING: dict[str, Any] = {
 
 
 def look(place: int) -> dict[str, Any]:
-    """Keywords of `Axes.plot` for series number `place`, from 0: neighbours differ in all, none repeats before 12."""
+    """Keywords of `Axes.plot` for series number `place`, from 0.
+
+    Neighbours differ in all keywords; none of the first 12 is repeated.
+    """
     return {
         "color": (BLUE, VERMILION, GREEN, PURPLE)[place % 4],
         "linestyle": ("-", "--", ":")[(place + place // 4) % 3],
@@ -64,23 +84,29 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Makes a figure with a panel of some inches for each title, row by row.
 
-    Axes that have the `same` limits in all panels have a label at the lowest and the leftmost panels only.
+    Axes that have the `same` limits in all panels have a label at the lowest and the leftmost
+    panels only.
     """
     columns = min(columns, len(titles))
     rows = -(-len(titles) // columns)
     figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
-    grid = figure.subplots(
-        rows, columns, sharex=bool(same), sharey=same == "axes", squeeze=False
-    ).ravel()
-    for i, (ax, title) in enumerate(zip(grid, titles, strict=False)):
+    shares_y = same == "axes"
+    grid = figure.subplots(rows, columns, sharex=bool(same), sharey=shares_y, squeeze=False)
+    axes = list(grid.ravel())
+    used = axes[: len(titles)]
+    for i, (ax, title) in enumerate(zip(used, titles, strict=True)):
         ax.set_title(textwrap.fill(title, TITLE_LETTERS), fontsize=10, loc="left")
-        lowest, leftmost = i + columns >= len(titles), i % columns == 0
-        ax.tick_params(labelbottom=lowest or not same)
-        ax.set_xlabel(x_label if lowest or not same else "")
-        ax.set_ylabel(y_label if leftmost or same != "axes" else "")
-    for ax in grid[len(titles) :]:
+        is_lowest = i + columns >= len(titles)
+        has_x_label = is_lowest or not same
+        ax.tick_params(labelbottom=has_x_label)
+        if has_x_label:
+            ax.set_xlabel(x_label)
+        is_leftmost = i % columns == 0
+        if is_leftmost or not shares_y:
+            ax.set_ylabel(y_label)
+    for ax in axes[len(titles) :]:
         ax.remove()
-    return figure, list(grid[: len(titles)])
+    return figure, used
 
 
 @styled
@@ -91,7 +117,8 @@ def legend_below(figure: Figure) -> Figure:
         handles, names = ax.get_legend_handles_labels()
         entries |= dict(zip(names, handles, strict=True))
     if entries:
-        across = int(figure.get_figwidth() / (LETTER_WIDTH * (5 + max(map(len, entries)))))
+        width = LETTER_WIDTH * (5 + max(map(len, entries)))
+        across = int(figure.get_figwidth() / width)
         columns = max(1, min(across, len(entries)))
         figure.legend(
             list(entries.values()), list(entries), loc="outside lower center", ncols=columns
@@ -119,14 +146,17 @@ def save_png(figure: Figure, path: Path) -> None:
 
 @styled
 def svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an `<svg>` with a description; `name` tells its ids from those of the page's other figures."""
+    """The figure as an `<svg>` with a description.
+
+    `name` tells its ids from those of the page's other figures.
+    """
     file = StringIO()
     figure.set_facecolor("none")
     for ax in figure.axes:
         ax.set_facecolor("none")
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
-    text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue()).replace(
-        INK, "currentColor"
-    )
-    return f'<svg role="img" aria-label="{escape(description)}" ' + text.partition("<svg ")[2]
+    text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue())
+    text = text.replace(INK, "currentColor")
+    _, _, element = text.partition("<svg ")
+    return f'<svg role="img" aria-label="{escape(description)}" {element}'

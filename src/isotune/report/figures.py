@@ -25,60 +25,69 @@ from isotune.report.drawing import (
 )
 from isotune.report.stages import METRIC_TITLES, MetricsRecord, StageRecords
 
-PART_COLOURS, PART_DASHES = (GREEN, PURPLE, VERMILION), ("-", "--", ":")  # the whole is blue
-MAX_POINTS = 1000  # in a line; a longer one is averaged in equal blocks, which a 4.4 inch figure does not show
-MANY_POINTS = (
-    100  # from here on, points are a bitmap, so that the size of a page does not grow with its data
-)
+PART_COLOURS = (GREEN, PURPLE, VERMILION)
+"""The colours of the parts of a sum; the sum is blue."""
+
+PART_DASHES = ("-", "--", ":")
+
+MAX_POINTS = 1000
+"""A line of more points is averaged in equal blocks, which a 4.4 inch figure does not show."""
+
+MANY_POINTS = 100
+"""More points are a bitmap, so that the size of a page does not grow with its data."""
+
 LINE: dict[str, Any] = {"marker": "o", "linewidth": 1.8, "markersize": 4}
 Draw = Callable[[StageRecords, Axes], None]
 
 
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws each stage's dev scores and loss; a dashed line is the score at the start, a ring the step kept."""
-    drawn = [
-        [*([_dev_scores] if stage.dev else []), *([_losses] if stage.train else [])]
-        for stage in stages
-    ]
-    both = zip(stages, drawn, strict=True)
-    return [
-        _stage_figure("learning-curve", stage, len(stages) > 1, draws)
-        for stage, draws in both
-        if draws
-    ]
+    """Draws each stage's dev scores and loss.
+
+    A dashed line is the score at the start, a ring the step kept.
+    """
+    figures = []
+    for stage in stages:
+        draws = []
+        if stage.dev:
+            draws.append(_draw_dev_scores)
+        if stage.train:
+            draws.append(_draw_losses)
+        if draws:
+            figures.append(_stage_figure("learning-curve", stage, len(stages) > 1, draws))
+    return figures
 
 
 def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws a figure for each stage: the mean cosine of different sentences and the effective rank over the steps."""
-    drawn = [
-        partial(_measure, "mean_cosine", VERMILION),
-        partial(_measure, "effective_rank", GREEN),
+    """Draws a figure for each stage.
+
+    It shows the mean cosine of different sentences and the effective rank over the steps.
+    """
+    draws = [
+        partial(_draw_measure, "mean_cosine", VERMILION),
+        partial(_draw_measure, "effective_rank", GREEN),
     ]
-    return [
-        _stage_figure("space", stage, len(stages) > 1, drawn) for stage in stages if stage.space
-    ]
+    measured = [stage for stage in stages if stage.space]
+    return [_stage_figure("space", stage, len(stages) > 1, draws) for stage in measured]
 
 
 def before_and_after(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Draws cosine against gold score, of the encoders before and after training; the arrays are those of a run."""
-    both = {name.capitalize(): (arrays["gold"], arrays[name]) for name in ("before", "after")}
-    return svg(
-        cosines_against_gold(both),
-        "cosines",
-        "Cosine against gold score of each pair, before and after",
-    )
+    """Draws cosine against gold score, of the encoders before and after training.
+
+    The arrays are those of a run.
+    """
+    gold = arrays["gold"]
+    encoders = {"Before": (gold, arrays["before"]), "After": (gold, arrays["after"])}
+    description = "Cosine against gold score of each pair, before and after"
+    return svg(cosines_against_gold(encoders), "cosines", description)
 
 
 @styled
 def cosines_against_gold(encoders: Mapping[str, tuple[Floats, Floats]]) -> Figure:
-    """Draws a panel for each encoder: its cosines [N] against gold scores [N], a point a pair (ConSERT, Figure 1)."""
-    titles = []
-    for name, (gold, cosines) in encoders.items():
-        both = correlations(gold, cosines)
-        titles.append(
-            f"{name}: "
-            + ("Spearman undefined" if both is None else f"Spearman {100 * both[0]:.2f}")
-        )
+    """Draws a panel for each encoder: its cosines [N] against gold scores [N] (ConSERT, Figure 1).
+
+    Each point is a pair.
+    """
+    titles = [_title(name, gold, cosines) for name, (gold, cosines) in encoders.items()]
     figure, axes = panels(titles, "gold score", "cosine")
     points: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 3.7, "linestyle": "none"}
     for ax, (gold, cosines) in zip(axes, encoders.values(), strict=True):
@@ -87,87 +96,100 @@ def cosines_against_gold(encoders: Mapping[str, tuple[Floats, Floats]]) -> Figur
     return figure
 
 
+def _title(name: str, gold: Floats, cosines: Floats) -> str:
+    """The title of an encoder's panel, with Spearman's correlation x 100."""
+    correlation = correlations(gold, cosines)
+    if correlation is None:
+        return f"{name}: Spearman undefined"
+    spearman, _ = correlation
+    return f"{name}: Spearman {100 * spearman:.2f}"
+
+
 @styled
-def _stage_figure(name: str, stage: StageRecords, named: bool, drawn: Sequence[Draw]) -> str:
-    title = stage.title if named else ""
-    size = 4.4, 2.1 if len(drawn) > 1 else 2.4
-    figure, axes = panels([title, *[""] * (len(drawn) - 1)], "step", size=size, columns=1, same="x")
-    for ax, draw in zip(axes, drawn, strict=True):
+def _stage_figure(name: str, stage: StageRecords, named: bool, draws: Sequence[Draw]) -> str:
+    """Draws panels of a stage below each other; a stage that is `named` has its title above."""
+    titles = [""] * len(draws)
+    if named:
+        titles[0] = stage.title
+    size = (4.4, 2.4)
+    if len(draws) > 1:
+        size = (4.4, 2.1)
+    figure, axes = panels(titles, "step", size=size, columns=1, same="x")
+    for ax, draw in zip(axes, draws, strict=True):
         draw(stage, ax)
         whole_numbers(ax)
-        if names := ax.get_legend_handles_labels()[1]:
-            ax.legend(loc="best", ncols=1 + (len(names) > 4))
-    measured = " and ".join(ax.get_ylabel() for ax in axes)
-    return svg(figure, f"{name}-{stage.number}", f"{stage.title}: {measured} over the steps")
+        _, labels = ax.get_legend_handles_labels()
+        if labels:
+            ax.legend(loc="best", ncols=2 if len(labels) > 4 else 1)
+    y_labels = " and ".join(ax.get_ylabel() for ax in axes)
+    return svg(figure, f"{name}-{stage.number}", f"{stage.title}: {y_labels} over the steps")
 
 
 def _plot_parts(ax: Axes, steps: Floats, parts: Mapping[str, Floats]) -> None:
+    """Draws the parts of a sum, which differ in colour, or else in dash."""
     for i, (name, values) in enumerate(parts.items()):
-        ax.plot(
-            steps,
-            values,
-            PART_DASHES[i // 3 % 3],
-            color=PART_COLOURS[i % 3],
-            linewidth=1.2,
-            label=name,
-        )
+        dash = PART_DASHES[i // 3 % 3]
+        ax.plot(steps, values, dash, color=PART_COLOURS[i % 3], linewidth=1.2, label=name)
 
 
-def _measure(key: str, colour: str, stage: StageRecords, ax: Axes) -> None:
+def _draw_measure(key: str, colour: str, stage: StageRecords, ax: Axes) -> None:
+    """Draws a measure of the space over the steps."""
     ax.plot(_column(stage.space, "step"), _column(stage.space, key), color=colour, **LINE)
     ax.set_ylabel(key.replace("_", " "))
 
 
-def _dev_scores(stage: StageRecords, ax: Axes) -> None:
-    steps, scores = _column(stage.dev, "step"), 100 * _column(stage.dev, "score")
-    step, kept = stage.kept["step"], 100 * stage.kept["score"]
-    at = "its start" if step == steps[0] and stage.number > 1 else f"step {step}"
-    _plot_parts(
-        ax,
-        steps,
-        {METRIC_TITLES.get(part, part): 100 * _column(stage.dev, part) for part in stage.parts},
-    )
-    ax.plot(steps, scores, color=BLUE, label=stage.metric if stage.parts else "_", **LINE)
-    ax.plot(
-        steps[[0, -1]],
-        [scores[0]] * 2,
-        "--",
-        color=INK,
-        linewidth=1,
-        label=f"start: {scores[0]:.2f}",
-    )
-    ax.plot(
-        [step], [kept], color=VERMILION, markersize=11, label=f"kept: {kept:.2f} at {at}", **RING
-    )
+def _draw_dev_scores(stage: StageRecords, ax: Axes) -> None:
+    """Draws the dev score and its parts over the steps, the start's score, and the step kept."""
+    steps = _column(stage.dev, "step")
+    scores = 100 * _column(stage.dev, "score")
+    parts = {}
+    for part in stage.parts:
+        parts[METRIC_TITLES.get(part, part)] = 100 * _column(stage.dev, part)
+    _plot_parts(ax, steps, parts)
+    # Matplotlib leaves a label that begins with _ out of the legend.
+    label = "_"
+    if parts:
+        label = stage.metric
+    ax.plot(steps, scores, color=BLUE, label=label, **LINE)
+    start = scores[0]
+    ends = steps[[0, -1]]
+    ax.plot(ends, [start] * 2, "--", color=INK, linewidth=1, label=f"start: {start:.2f}")
+    step = stage.kept["step"]
+    kept_score = 100 * stage.kept["score"]
+    place = f"step {step}"
+    if step == steps[0] and stage.number > 1:
+        place = "its start"
+    label = f"kept: {kept_score:.2f} at {place}"
+    ax.plot([step], [kept_score], color=VERMILION, markersize=11, label=label, **RING)
     ax.set_ylabel(f"dev {stage.metric} x 100")
 
 
-def _losses(stage: StageRecords, ax: Axes) -> None:
-    steps, total = _thinned(_column(stage.train, "step")), _thinned(_column(stage.train, "loss"))
-    several = len(stage.terms) > 1
-    terms = {
-        term: np.array([record["terms"][term] for record in stage.train])
-        for term in stage.terms
-        if several
-    }
-    _plot_parts(ax, steps, {term: _thinned(values) for term, values in terms.items()})
-    marker = "o" if len(total) == 1 else ""  # a line of one point can't be seen
-    ax.plot(
-        steps,
-        total,
-        marker=marker,
-        color=BLUE,
-        linewidth=1.8 if several else 1.2,
-        label="sum" if several else "_",
-    )
+def _draw_losses(stage: StageRecords, ax: Axes) -> None:
+    """Draws the training loss over the steps, and its terms if there are several."""
+    steps = _thinned(_column(stage.train, "step"))
+    total = _thinned(_column(stage.train, "loss"))
+    label = "_"
+    width = 1.2
+    if len(stage.terms) > 1:
+        label = "sum"
+        width = 1.8
+        terms = {}
+        for term in stage.terms:
+            values = np.array([record["terms"][term] for record in stage.train])
+            terms[term] = _thinned(values)
+        _plot_parts(ax, steps, terms)
+    # A line of one point can't be seen.
+    marker = "o" if len(total) == 1 else ""
+    ax.plot(steps, total, marker=marker, color=BLUE, linewidth=width, label=label)
     ax.set_ylabel("training loss")
 
 
 def _column(records: Sequence[MetricsRecord], key: str) -> NDArray[np.float64]:
+    """The values of a key in all records, [N]."""
     return np.array([record[key] for record in records], float)
 
 
 def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.array(
-        [block.mean() for block in np.array_split(values, min(len(values), MAX_POINTS))]
-    )
+    """The means of at most `MAX_POINTS` equal blocks."""
+    blocks = np.array_split(values, min(len(values), MAX_POINTS))
+    return np.array([block.mean() for block in blocks])

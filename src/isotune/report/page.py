@@ -1,11 +1,17 @@
-"""A run folder's `report.html`: one file without scripts or outside resources, made from the run folder alone.
+"""A run folder's `report.html`: one file without scripts, made from the run folder alone.
 
-A run that crashed or was stopped has a report too: only metrics.jsonl is needed, and a section whose file is missing is
-left out. Paths, names, warnings and settings are escaped.
+The page needs no outside resource. A run that crashed or was stopped has a report too: only
+metrics.jsonl is needed, and a section whose file is missing is left out. Paths, names, warnings and
+settings are escaped.
 """
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
@@ -15,73 +21,214 @@ from isotune.evaluation.tasks import task_title
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
-from isotune.report.stages import METRIC_TITLES, group_by_stage, read_records
+from isotune.report.stages import (
+    METRIC_TITLES,
+    OPTIONAL,
+    MetricsRecord,
+    StageRecords,
+    group_by_stage,
+    read_records,
+)
 from isotune.report.templates import template
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def write_report(run: Path) -> Path:
     """Writes `report.html` into the run folder and returns its path."""
-    verify_checksums(run)
-    metrics = read_records(run / "metrics.jsonl")
-    data, environment = (
-        read_json(run / name, missing_ok=True) for name in ("data.json", "environment.json")
-    )
-    environment.pop("finished", None)  # a run is marked as finished after its first report
-    settings, evaluated, changes, points = (
-        path if (path := run / name).exists() else None
-        for name in ("recipe.toml", "evaluation.json", CHANGES, "cosines.npz")
-    )
-    recipe = read_toml("recipe", settings, {}) if settings else {}
-    evaluation = RunEvaluation.read(evaluated) if evaluated else None
-    cosines = read_arrays(points) if points else {}
-    stages = group_by_stage(
-        metrics, [stage.get("method", "") for stage in recipe.get("stages", [])]
-    )
-    read = (
-        (source for feed in data.values() for source in feed["sources"])
-        if recipe.get("published")
-        else ()
-    )
-    text = template(
-        "report.html.j2",
-        x100=lambda value: f"{100 * value:.2f}",
-        task_title=task_title,
-    ).render(
+    verify_checksums(run, missing_ok=OPTIONAL)
+    data = ReportData.read(run)
+    page_template = template("report.html.j2", x100=_x100, task_title=task_title)
+    text = page_template.render(
+        vars(data),
+        curves=learning_curves(data.stages),
+        space=space_monitor(data.stages),
+        cosines=before_and_after(data.points) if data.points else "",
         printed=printed,
-        begun=datetime.fromisoformat(environment["started"]) if "started" in environment else None,
-        model=recipe and (recipe.get("model") or BUNDLED_MODEL),
-        data=[feed for feed in data.values() if "rows" in feed],
-        name=run.resolve().name,
-        stages=stages,
         metric_titles=METRIC_TITLES,
-        last_step=max((stage.steps[1] for stage in stages), default=0),
-        recipe=recipe,
-        stand_ins=list(dict.fromkeys(filter(is_stand_in, read))),
-        evaluation=evaluation,
-        warnings=metrics["warning"],
-        before=_correlations(evaluation.before) if evaluation else {},
-        after=_correlations(evaluation.after) if evaluation else {},
-        intervals={each.score: each.words for each in evaluation.differences} if evaluation else {},
         aggregations=AGGREGATIONS,
-        curves=learning_curves(stages),
-        space=space_monitor(stages),
-        cosines=before_and_after(cosines) if cosines else "",
-        scored=cosines.get("task"),
-        changes=TextChanges.read(changes)
-        if changes and evaluation and evaluation.selected_step
-        else None,
         neighbours=NEIGHBOURS,
-        settings=settings and settings.read_text("utf-8"),
-        facts={
-            title: facts for title, facts in (("Data", data), ("Environment", environment)) if facts
-        },
-        encoder=repr(str(run / "encoder")) if (run / "encoder").exists() else None,
     )
     page = run / "report.html"
     write_text(page, text)
     return page
 
 
+@dataclass(frozen=True)
+class ReportData:
+    """What the template shows of a run, by the names of its variables.
+
+    What is not known is None or empty.
+    """
+
+    name: str
+
+    encoder: str | None
+    """The path of the kept encoder as Python writes it."""
+
+    begun: datetime | None
+    model: str
+
+    data: Sequence[Mapping[str, Any]]
+    """The facts of each feed of rows."""
+
+    facts: Mapping[str, Mapping[str, Any]]
+    """All that is known of the data and of the environment, by the title of the section."""
+
+    settings: str | None
+    """The text of the recipe."""
+
+    recipe: Mapping[str, Any]
+
+    stand_ins: Sequence[str]
+    """The sources that stand in for published data."""
+
+    stages: Sequence[StageRecords]
+    last_step: int
+    warnings: Sequence[MetricsRecord]
+    evaluation: RunEvaluation | None
+
+    before: Mapping[str, Correlations]
+    """The correlations of the start, by task and group."""
+
+    after: Mapping[str, Correlations]
+    """The correlations of the kept encoder, by task and group."""
+
+    intervals: Mapping[str, str]
+    """The interval of each change in words, by score."""
+
+    changes: TextChanges | None
+
+    points: Mapping[str, NDArray[Any]]
+    """The gold scores and the cosines before and after."""
+
+    scored: NDArray[Any] | None
+    """The name of the scored pairs."""
+
+    @classmethod
+    def read(cls, run: Path) -> "ReportData":
+        """Reads the files of a run folder; raises `InputError` if one of them can't be used."""
+        records = read_records(run / "metrics.jsonl")
+        data = read_json(run / "data.json", missing_ok=True)
+        environment = read_json(run / "environment.json", missing_ok=True)
+        # A run is marked as finished after its first report.
+        environment.pop("finished", None)
+        nothing: dict[str, Any] = {}
+        recipe = _read_if_there(run / "recipe.toml", _read_recipe, nothing)
+        settings = _read_if_there(run / "recipe.toml", _read_settings, None)
+        evaluation = _read_if_there(run / "evaluation.json", RunEvaluation.read, None)
+        points = _read_if_there(run / "cosines.npz", read_arrays, nothing)
+        stages = group_by_stage(
+            records, [stage.get("method", "") for stage in recipe.get("stages", [])]
+        )
+        facts = {"Data": data, "Environment": environment}
+        before: dict[str, Correlations] = {}
+        after: dict[str, Correlations] = {}
+        if evaluation is not None:
+            before = _correlations(evaluation.before)
+            after = _correlations(evaluation.after)
+        return cls(
+            name=run.resolve().name,
+            encoder=_encoder_path(run),
+            begun=_begun(environment),
+            model=_model(recipe),
+            data=[feed for feed in data.values() if "rows" in feed],
+            facts={title: part for title, part in facts.items() if part},
+            settings=settings,
+            recipe=recipe,
+            stand_ins=list(dict.fromkeys(_stand_ins(recipe, data))),
+            stages=stages,
+            last_step=max((stage.steps[1] for stage in stages), default=0),
+            warnings=records["warning"],
+            evaluation=evaluation,
+            before=before,
+            after=after,
+            intervals=_intervals(evaluation),
+            changes=_read_changes(run, evaluation),
+            points=points,
+            scored=points.get("task"),
+        )
+
+
+def _encoder_path(run: Path) -> str | None:
+    """The path of the kept encoder as Python writes it; None if there is no encoder yet."""
+    encoder = run / "encoder"
+    if not encoder.exists():
+        return None
+    return repr(str(encoder))
+
+
+def _x100(value: float) -> str:
+    """A share of 1 in per cent."""
+    return f"{100 * value:.2f}"
+
+
+def _read_if_there(path: Path, read: Callable[[Path], T], missing: U) -> T | U:
+    """What is read from a file, or `missing` if there is no such file."""
+    if not path.exists():
+        return missing
+    return read(path)
+
+
+def _read_settings(path: Path) -> str | None:
+    """The text of the recipe."""
+    return path.read_text("utf-8")
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    """The recipe as a table."""
+    return read_toml("recipe", path, {})
+
+
+def _read_changes(run: Path, evaluation: RunEvaluation | None) -> TextChanges | None:
+    """What training changed between sentences; None if the start was kept, or if it is unknown."""
+    if evaluation is None or not evaluation.selected_step:
+        return None
+    return _read_if_there(run / CHANGES, TextChanges.read, None)
+
+
+def _begun(environment: Mapping[str, Any]) -> datetime | None:
+    """When the run began."""
+    if "started" not in environment:
+        return None
+    return datetime.fromisoformat(environment["started"])
+
+
+def _model(recipe: Mapping[str, Any]) -> str:
+    """The model that a recipe names, which is the bundled one where it names none.
+
+    Empty without a recipe.
+    """
+    if not recipe:
+        return ""
+    return recipe.get("model") or BUNDLED_MODEL
+
+
+def _stand_ins(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+    """The sources of a run of a published recipe that stand in for the published data."""
+    if not recipe.get("published"):
+        return
+    for feed in data.values():
+        for source in feed["sources"]:
+            if is_stand_in(source):
+                yield source
+
+
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
-    named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
-    return {name: result for name, result in named if isinstance(result, Correlations)}
+    """The correlations of tasks and groups by their names."""
+    correlations: dict[str, Correlations] = {}
+    for task in evaluation.tasks:
+        if isinstance(task, Correlations):
+            correlations[task.name] = task
+    for group, average in evaluation.averages.items():
+        if isinstance(average, Correlations):
+            correlations[group] = average
+    return correlations
+
+
+def _intervals(evaluation: RunEvaluation | None) -> dict[str, str]:
+    """The interval of each change in words, by score."""
+    if evaluation is None:
+        return {}
+    return {difference.score: difference.words for difference in evaluation.differences}

@@ -1,7 +1,7 @@
 """What a run recorded in its metrics.jsonl, stage by stage.
 
-Steps count through all stages: a stage begins at the step where the stage before ended, and its first dev record is of
-the encoder that it starts from.
+Steps count through all stages: a stage begins at the step where the stage before ended, and its
+first dev record is of the encoder that it starts from.
 """
 
 import json
@@ -15,36 +15,61 @@ from isotune.errors import InputError
 
 MetricsRecord = Mapping[str, Any]
 
-DEV_KEYS = (
-    "kind",
-    "stage",
-    "step",
-    "metric",
-    "score",
-    "best",
-)  # a dev record's other keys are parts of its score
+DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")
+"""The keys of a dev record that are no parts of its score."""
+
+KINDS = ("train", "dev", "test", "space")
+"""The kinds of records that belong to a stage."""
+
+OPTIONAL = (
+    "recipe.toml",
+    "evaluation.json",
+    "data.json",
+    "environment.json",
+    "text-changes.json",
+    "cosines.npz",
+)
+"""The files of a run that may be missing: a report or a card is written without what they say."""
+
 METRIC_TITLES = {
-    name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "matthews": "Matthews",
+    "f1": "F1",
+    "ndcg@10": "nDCG@10",
 }
+"""The metrics whose titles are not their names."""
 
 
 @dataclass(frozen=True)
 class StageRecords:
     """The records of one stage of a run, each kind in the order written."""
 
-    number: int  # from 1
-    method: str  # empty if the recipe is missing
-    train: Sequence[MetricsRecord]  # the losses
-    dev: Sequence[MetricsRecord]  # the dev scores
-    space: Sequence[MetricsRecord]  # the measures of the vector space
-    test: Sequence[
-        MetricsRecord
-    ] = ()  # the kept step's metrics on rows that chose nothing, if there are such rows
+    number: int
+    """The stage's number, from 1."""
+
+    method: str
+    """The stage's method; empty if the recipe is missing."""
+
+    train: Sequence[MetricsRecord]
+    """The losses."""
+
+    dev: Sequence[MetricsRecord]
+    """The dev scores."""
+
+    space: Sequence[MetricsRecord]
+    """The measures of the vector space."""
+
+    test: Sequence[MetricsRecord] = ()
+    """The kept step's metrics on rows that chose nothing, if there are such rows."""
 
     @property
     def title(self) -> str:
         """The stage's number and method."""
-        return f"Stage {self.number}: {self.method}" if self.method else f"Stage {self.number}"
+        title = f"Stage {self.number}"
+        if self.method:
+            title += f": {self.method}"
+        return title
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -61,22 +86,25 @@ class StageRecords:
     @property
     def parts(self) -> list[str]:
         """The names of the scores whose mean the dev score is; empty if it is no mean."""
-        return [key for key in self.dev[0] if key not in DEV_KEYS] if self.dev else []
+        if not self.dev:
+            return []
+        return [key for key in self.dev[0] if key not in DEV_KEYS]
 
     @property
     def kept(self) -> MetricsRecord:
         """The dev record of the encoder that the stage kept."""
-        return [record for record in self.dev if record["best"]][-1]
+        *_, best = [record for record in self.dev if record["best"]]
+        return best
 
     @property
     def tested(self) -> dict[str, float]:
-        """The metrics of the kept step on rows that chose nothing, by name; empty if there are no such rows."""
-        return {
-            key: value
-            for record in self.test[-1:]
-            for key, value in record.items()
-            if key not in DEV_KEYS
-        }
+        """The metrics of the kept step on rows that chose nothing, by name.
+
+        It is empty if there are no such rows.
+        """
+        if not self.test:
+            return {}
+        return {key: value for key, value in self.test[-1].items() if key not in DEV_KEYS}
 
     @property
     def terms(self) -> list[str]:
@@ -87,42 +115,50 @@ class StageRecords:
 def group_by_stage(
     metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]
 ) -> list[StageRecords]:
-    """The records of each stage that has any, by kind; a record without a stage belongs to the first."""
+    """The records of each stage that has any, by kind.
+
+    A record without a stage belongs to the first.
+    """
     stages: dict[int, dict[str, list[MetricsRecord]]] = {}
-    kinds = ("train", "dev", "test", "space")
-    for kind in kinds:
+    for kind in KINDS:
         for record in metrics[kind]:
-            stages.setdefault(record.get("stage", 1), {known: [] for known in kinds})[kind].append(
-                record
-            )
+            number = record.get("stage", 1)
+            if number not in stages:
+                stages[number] = {kind_of_stage: [] for kind_of_stage in KINDS}
+            stages[number][kind].append(record)
     names = dict(enumerate(methods, start=1))
-    return [
-        StageRecords(number, names.get(number, ""), **records)
-        for number, records in sorted(stages.items())
-    ]
+    result = []
+    for number, records in sorted(stages.items()):
+        result.append(StageRecords(number, names.get(number, ""), **records))
+    return result
 
 
 def sealed(record: MetricsRecord) -> str:
     """A line of metrics.jsonl: the record, and the CRC-32 of its JSON as 8 hexadecimal digits."""
-    return json.dumps({**record, "crc32": f"{zlib.crc32(json.dumps(record).encode()):08x}"})
+    checksum = zlib.crc32(json.dumps(record).encode())
+    return json.dumps({**record, "crc32": f"{checksum:08x}"})
 
 
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
-    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
+    """The records of a metrics.jsonl by kind.
+
+    Refuses a damaged file, but skips a last line cut by a crash.
+    """
     if not path.exists():
         raise InputError(
             f"{path} does not exist: {path.parent} is not a run folder, or its training never began"
         )
-    records: dict[str, list[MetricsRecord]] = {
-        kind: [] for kind in ("train", "dev", "test", "space", "warning")
-    }
+    records: dict[str, list[MetricsRecord]] = {kind: [] for kind in (*KINDS, "warning")}
     content = path.read_bytes()
-    lines = content.splitlines()  # bytes: a line may be cut inside a character
+    # The lines are bytes, because a line may be cut inside a character.
+    lines = content.splitlines()
     for number, line in enumerate(lines, start=1):
+        is_cut = number == len(lines) and not content.endswith(b"\n")
         try:
             record = json.loads(line)
-        except ValueError as error:  # also a UnicodeDecodeError
-            if number == len(lines) and not content.endswith(b"\n"):
+        # A UnicodeDecodeError is a ValueError too.
+        except ValueError as error:
+            if is_cut:
                 break
             raise InputError(f"{path}, line {number}: not JSON: {error}") from error
         if not isinstance(record, dict) or "kind" not in record:

@@ -115,8 +115,7 @@ def score_task(
     # All processes raise the error of the first.
     if isinstance(result, InputError):
         raise result
-    scores = result.scores("all", "spearman")
-    return Score(scores[task.name], task.measure)
+    return Score(result.scores()[task.name], task.measure)
 
 
 def score_rows(

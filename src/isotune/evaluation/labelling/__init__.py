@@ -1,1 +1,1 @@
-"""Labels for choosing between encoders: which pairs a person scores, and the session in which they are scored."""
+"""Labels for choosing between encoders: which pairs are scored, and the session for it."""
