@@ -28,8 +28,9 @@ def analyse(
     seed: Annotated[int, Parameter(help=SEED)] = 0,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> None:
-    from rich.console import Console
+    from rich.text import Text
 
+    from isotune.console import PlainConsole
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import make_folder
@@ -49,7 +50,7 @@ def analyse(
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
     encoders = {label: Encoder.load(path) for label, path in zip(names, encoder, strict=True)}
     make_folder(out)
-    with Console(stderr=True).status(f"analysing: {name}"):
+    with PlainConsole(stderr=True).status(Text(f"analysing: {name}")):
         options = {"seed": seed} if entry.seeded else {}
         analysis = analyse_encoders(name, encoders, tasks, **options)
         paths = analysis.write(out)

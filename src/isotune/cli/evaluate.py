@@ -59,10 +59,10 @@ def evaluate(
     tasks: can a simple classifier find the labels of new texts by their vectors? Geometry: how are the vectors
     distributed?
     """
-    from rich.console import Console
     from rich.progress import track
 
-    from isotune.cli.tables import stdout_console
+    from isotune.cli.tables import print_whole
+    from isotune.console import PlainConsole
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
@@ -100,7 +100,7 @@ def evaluate(
     scored = source_of(tasks[0]) if calibrate else ""
     pairs = tasks[0] if calibrate and "," in tasks[0] else scored  # with the columns that it names
     encoders = [Encoder.load(each, precision=precision) for each in paths]
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     progress = track(
         encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal
     )
@@ -110,9 +110,9 @@ def evaluate(
     )
     if not as_json:
         for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
-            stdout_console().print(table)
+            print_whole(table)
         if comparison.differences:
-            stdout_console().print(difference_table(comparison, shown))
+            print_whole(difference_table(comparison, shown))
     calibrations = {}
     for folder, name, model in zip(paths, names, encoders, strict=True) if calibrate else ():
         calibrations[name] = fitted = fit(model, pairs, scale=scale)

@@ -19,11 +19,10 @@ def export(
     """Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
     encoder's vectors for the sentences of the bundled test pairs.
     """
-    from rich.console import Console
-
+    from isotune.console import PlainConsole
     from isotune.use.export.onnx import export_onnx
 
-    with Console(stderr=True).status("exporting"):
+    with PlainConsole(stderr=True).status("exporting"):
         difference = export_onnx(encoder, out)
     size = sum(path.stat().st_size for path in out.glob("model.onnx*"))
     print(f"{out}: model.onnx of {size / 1e6:,.1f} MB; python {out / 'encode.py'} tries it")

@@ -47,10 +47,9 @@ def label(
     import webbrowser
     from threading import Thread
 
-    from rich.console import Console
-
     from isotune.bundled import BUNDLED_MODEL
-    from isotune.cli.tables import stdout_console
+    from isotune.cli.tables import print_whole
+    from isotune.console import PlainConsole
     from isotune.data import ScoredPair, Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
@@ -72,7 +71,7 @@ def label(
     rows = read(file, Sentence, columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
-    with Console(stderr=True).status("choosing the pairs"):
+    with PlainConsole(stderr=True).status("choosing the pairs"):
         loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
         chosen = choose_pairs(sentences, loaded, pairs)
     if not chosen:
@@ -107,7 +106,9 @@ def label(
         tasks, both = load_tasks([str(out)]), zip(encoders, loaded, strict=True)
         comparison = compare_measured(measure(tasks, model, name) for name, model in both)
         tables = comparison_tables(comparison.evaluations)
-        stdout_console().print("", *tables, difference_table(comparison), sep="\n")
+        print()
+        for table in (*tables, difference_table(comparison)):
+            print_whole(table)
         if all(difference.tied for difference in comparison.differences):
             shown = 50 * max(
                 difference.high - difference.low for difference in comparison.differences

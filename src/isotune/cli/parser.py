@@ -14,6 +14,7 @@ from cyclopts import App, Argument, CycloptsError, Group, Parameter
 from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 import isotune
+from isotune.console import PlainConsole
 from isotune.errors import InputError, nearest
 
 HELP_FLAGS = {"--help", "-h"}
@@ -76,9 +77,8 @@ def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]
         if command not in known:
             app.register_install_completion_command(command)
         if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:
-            return app.help_print(
-                [command]
-            )  # at once, because to parse the other words takes as long again
+            # The help comes at once, because to parse the other words takes as long again.
+            return app.help_print([command], console=PlainConsole())
         return app([command, *words])
 
     if "-" in words and "--" not in words:
