@@ -10,9 +10,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isotune.console import PlainConsole
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.report import read_records, sealed
@@ -59,18 +59,18 @@ class Recorder:
             "a", encoding="utf-8"
         )
         # Commands stay whole. A notebook gets the lines as one stream, and the bar as one display that changes.
-        notebook = Console().is_jupyter and not quiet and folder is not None
+        notebook = PlainConsole().is_jupyter and not quiet and folder is not None
         plain: dict[str, Any] = (
             {"force_jupyter": False, "force_terminal": False} if notebook else {}
         )
-        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, **plain)
+        self._console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, **plain)
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
-        shown = TextColumn("{task.fields[shown]}")
+        shown = TextColumn("{task.fields[shown]}", markup=False)
         off = quiet or not self._console.is_terminal
         # The time left follows from the last thousand steps, also where a step takes longer than rich's 30 seconds.
         self._bar = Progress(
@@ -117,7 +117,7 @@ class Recorder:
         """Writes a line for people."""
         self._write(text)
         with suppress(OSError):  # a terminal that has been closed; train.log has the line
-            self._console.print(text, markup=False)
+            self._console.print(text)
 
     def warn(self, step: int, text: str) -> None:
         """Writes a warning, which the report repeats; the same warning is written only once."""

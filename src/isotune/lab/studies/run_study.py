@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
 
+from isotune.console import PlainConsole
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, counted, telling
@@ -98,9 +98,7 @@ def run_study(
     for path in (out, folder):
         with telling(OSError, f"{path}: it can't be made", "; name another folder"):
             make_folder(path)
-    console = Console(
-        stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False
-    )
+    console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, force_jupyter=False)
     all_runs = StudyRuns(study, folder, model, console)
     with RayRuns(threads or 1) if on_ray else nullcontext() as tasks:
         all_runs.make(tasks)
@@ -141,7 +139,7 @@ def _sizes(name: str) -> dict[str, float]:
 class StudyRuns:
     """The runs of a study, each in a folder named by its key."""
 
-    def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
+    def __init__(self, study: Study, folder: Path, model: str, console: PlainConsole) -> None:
         self.study, self._say = study, console.print
         self.planned = plan_runs(study, model or None)  # the runs in the lines of the table
         self.tasks = (
