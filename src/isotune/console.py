@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleDimensions
 
-# On fewer columns rich finds no room for the columns of a table, and the help of cyclopts never ends.
+# On fewer columns rich finds no room for a table, and the help of cyclopts never ends.
 LEAST_WIDTH = 20
 MOST_WIDTH = 10_000
 
@@ -15,7 +15,8 @@ MOST_WIDTH = 10_000
 class PlainConsole(Console):
     """A console without rich's markup, emoji and highlighting.
 
-    In stsb:train:, rich would read :train: as a picture. A terminal of fewer columns breaks the lines, which have `LEAST_WIDTH` columns, itself.
+    In stsb:train:, rich would read :train: as a picture. Lines have `LEAST_WIDTH` columns or more;
+    a terminal that has fewer breaks them itself.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -121,7 +121,7 @@ def _report_error(error: Exception) -> int:
 
 
 def _discard_unwritten() -> None:
-    """Discards what the standard streams can't write, on which Python would fail again at its end."""
+    """Discards what the standard streams can't write; Python would fail on it again at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -22,7 +22,7 @@ def stdout_console() -> PlainConsole:
 
 
 def print_json(content: object) -> None:
-    """Prints JSON: dates as text in ISO 8601, bytes as URL-safe base64, NaN and infinity as null."""
+    """Prints JSON: dates in ISO 8601, bytes as URL-safe base64, NaN and infinities as null."""
     from pydantic_core import to_json
 
     text = to_json(content, indent=2, bytes_mode="base64", inf_nan_mode="null", fallback=str)
