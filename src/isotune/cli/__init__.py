@@ -103,12 +103,13 @@ def _report_error(error: Exception) -> int:
 
     An error that is neither of input nor of the system is raised again.
     """
+    from isotune.cli.hints import error_text
     from isotune.errors import InputError
 
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     if isinstance(error, InputError):
-        message = str(error)
+        message = error_text(error)
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror or error}"
