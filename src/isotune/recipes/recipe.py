@@ -252,13 +252,25 @@ class Recipe(BaseModel):
         return Recipe.from_table(table)
 
 
+# What other tools call an option.
+SYNONYMS = {
+    "bs": "batch_size",
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "max-seq-length": "max_length",
+    "max-steps": "steps",
+    "num-train-epochs": "epochs",
+}
+
+
 def _stage_keys(method: str) -> set[str]:
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
 
 
 def _unknown(kind: str, key: str, known: Iterable[str]) -> InputError:
     """The error for an option that does not exist, or that stands in the table `as_released`."""
-    return unknown(kind, key, [f"as_released.{key}"] if key in AsReleased.model_fields else known)
+    names = [f"as_released.{key}"] if key in AsReleased.model_fields else known
+    return unknown(kind, key, names, synonyms=SYNONYMS)
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
