@@ -38,14 +38,16 @@ def analyse(
     from isotune.lab.analyses import analyse as analyse_encoders
 
     if not name:
-        return _list(as_json)
+        _list(as_json)
+        return
     for_the_list(as_json)
     entry = ANALYSES[name]
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     names = labels(encoder)
-    if repeated := next((path for path in encoder if encoder.count(path) > 1), None):
-        raise InputError(f"encoder {repeated} is named twice")
+    for path in encoder:
+        if encoder.count(path) > 1:
+            raise InputError(f"encoder {path} is named twice")
     if (out / f"{name}.json").exists():
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
     encoders = {label: Encoder.load(path) for label, path in zip(names, encoder, strict=True)}
@@ -61,7 +63,11 @@ def _list(as_json: bool) -> None:
     from isotune.cli.tables import print_list
     from isotune.lab.analyses import ANALYSES
 
-    facts = [(name, entry.title, entry.source, entry.tasks) for name, entry in ANALYSES.items()]
-    entries = [dict(zip(("name", "title", "source", "tasks"), each, strict=True)) for each in facts]
-    rows = [(*texts, ", ".join(tasks)) for *texts, tasks in facts]
+    entries = []
+    rows = []
+    for name, entry in ANALYSES.items():
+        entries.append(
+            {"name": name, "title": entry.title, "source": entry.source, "tasks": entry.tasks}
+        )
+        rows.append((name, entry.title, entry.source, ", ".join(entry.tasks)))
     print_list(as_json, entries, ("Analysis", "Shows", "Published", "On"), rows)
