@@ -27,3 +27,7 @@ class PlainConsole(Console):
         """The number of columns and lines that are printed on."""
         columns, lines = super().size
         return ConsoleDimensions(min(max(columns, LEAST_WIDTH), MOST_WIDTH), lines)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self.width, self.height = new_size

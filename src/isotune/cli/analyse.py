@@ -9,12 +9,15 @@ from isotune.cli.parameters import ENCODER, LIST_JSON, Name, for_the_list, label
 
 NAME = "The analysis to make. Without a name, the analyses are listed."
 TASKS = (
-    "The scored sentence pairs to look at: named datasets (their test split, or another one as in stsb:dev), the group "
-    "sts, or files with the columns sentence1, sentence2 and score. Unset: the data of the published figure if "
-    "$ISOTUNE_DATA has it, otherwise the bundled pairs."
+    "The scored sentence pairs to look at: named datasets (their test split, or another one as in "
+    "stsb:dev), the group sts, or files with the columns sentence1, sentence2 and score. Unset: "
+    "the data of the published figure if $ISOTUNE_DATA has it, otherwise the bundled pairs."
 )
 OUT = "The folder for NAME.json and NAME.png."
-SEED = "The random seed of layers, which draws tokens, and of tsne, which draws pairs and starts at random."
+SEED = (
+    "The random seed of layers, which draws tokens, and of tsne, which draws pairs and starts at "
+    "random."
+)
 
 
 def analyse(

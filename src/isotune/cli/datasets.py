@@ -28,8 +28,8 @@ def datasets(
     kind of row, source and licence. "100 of 900" means that 100 of the 900 rows have a score or
     label.
 
-    fetch brings datasets from their public sources to this machine, and checks them. A name may also
-    be a source on the Hugging Face hub, as hub:OWNER/NAME. It continues if it was broken off.
+    fetch brings datasets from their public sources to this machine, and checks them. A name may
+    also be a source on the Hugging Face hub, as hub:OWNER/NAME. It continues if it was broken off.
     Afterwards the datasets can be read with HF_HUB_OFFLINE=1.
     """
     if not action:

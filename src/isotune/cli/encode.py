@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
-    "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
-    "sentences too, and of a single file, named by its path, all columns. Or a folder (a name without a suffix, or "
-    "such as s3://bucket/vectors), for a .parquet with all columns and the vectors for each file."
+    "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); "
+    ".parquet holds the sentences too, and of a single file, named by its path, all columns. Or a "
+    "folder (a name without a suffix, or such as s3://bucket/vectors), for a .parquet with all "
+    "columns and the vectors for each file."
 )
-SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
+SHARD = (
+    "Encode only a share of the files into the folder, such as 2/8 in the second of eight "
+    "processes that share."
+)
 ENGINE = "Have a Ray cluster make the files of a folder."
 ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
 
@@ -41,11 +45,12 @@ def encode(
     engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Folder")] = None,
     address: Annotated[str | None, Parameter(help=ADDRESS, group="Folder")] = None,
 ) -> None:
-    """With a folder as --out, as in isotune encode ENCODER 'parts/*.parquet' --out vectors, each file gets a file of
-    vectors.
+    """With a folder as --out, as in isotune encode ENCODER 'parts/*.parquet' --out vectors, each
+    file gets a file of vectors.
 
-    To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
-    to --shard 8/8, or give the work to a cluster by --engine ray. After an interruption, the same command goes on.
+    To encode a folder faster, start its command several times, on any machines that share the
+    files, with --shard 1/8 to --shard 8/8, or give the work to a cluster by --engine ray. After an
+    interruption, the same command goes on.
     """
     is_file = _names_a_file(out)
     for_folders = f"is for a folder of vectors; --out {out} is a file"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, JSON, PRECISION, Name, labels, within
+from isotune.errors import InputError
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
@@ -18,26 +19,29 @@ if TYPE_CHECKING:
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
-    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
-    "senteval-50); scored pairs, such as pairs.csv with the columns sentence1, sentence2 and score; "
-    "classification:DATA, texts with labels; retrieval:DATA, pairs where each first text has to find its second among "
-    "all, or a folder in BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the "
-    "distribution of the vectors. Columns with other names stand behind the file: pairs.csv,first,second,grade or "
-    "retrieval:notes.jsonl,title,body or classification:reviews.csv,text,stars. Unset: the seven STS tasks (semantic "
-    "textual similarity) if $ISOTUNE_DATA has them, otherwise the bundled test pairs."
+    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, "
+    "transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the columns "
+    "sentence1, sentence2 and score; classification:DATA, texts with labels; retrieval:DATA, "
+    "pairs where each first text has to find its second among all, or a folder in BEIR's layout "
+    "(corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the distribution "
+    "of the vectors. Columns with other names stand behind the file: pairs.csv,first,second,grade "
+    "or retrieval:notes.jsonl,title,body or classification:reviews.csv,text,stars. Unset: the "
+    "seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA has them, otherwise the "
+    "bundled test pairs."
 )
 AGGREGATION = (
-    "How to score an STS task that has subsets. all: one correlation over all pairs together, as the papers do. mean: "
-    "the mean of the subsets' correlations. wmean: their mean, weighted by the size of the subsets."
+    "How to score an STS task that has subsets. all: one correlation over all pairs together, as "
+    "the papers do. mean: the mean of the subsets' correlations. wmean: their mean, weighted by "
+    "the size of the subsets."
 )
 METRIC = "The correlation that the table shows."
 CALIBRATE = (
-    "Fit the probability that two sentences mean the same to the scored pairs of the one task, and keep it in the "
-    "encoder's folder."
+    "Fit the probability that two sentences mean the same to the scored pairs of the one task, "
+    "and keep it in the encoder's folder."
 )
 SCALE = (
-    "With --calibrate: the score of two sentences that mean the same. Unset: the dataset's, or 5, as isotune label "
-    "writes it; where no score is above 1, it has to be given."
+    "With --calibrate: the score of two sentences that mean the same. Unset: the dataset's, or 5, "
+    "as isotune label writes it; where no score is above 1, it has to be given."
 )
 
 
@@ -59,9 +63,10 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Of two or more encoders, a second table has the difference of each from the first. An interval
-    tells how far it may be chance: "tied" means that these tasks can't tell which encoder is better.
-    An encoder's rank is 1, and 1 more for each encoder that is better by more than chance.
+    """Of two or more encoders, a second table has the difference of each from the first. An
+    interval tells how far it may be chance: "tied" means that these tasks can't tell which encoder
+    is better. An encoder's rank is 1, and 1 more for each encoder that is better by more than
+    chance.
 
     Four kinds of task answer four questions. Similarity: does the cosine of two vectors agree with
     people's scores? Retrieval: are a query's answers nearer to it than all other documents?
@@ -69,40 +74,32 @@ def evaluate(
     texts by their vectors? Geometry: how are the vectors distributed?
     """
     from isotune.encoder.encoder import Encoder
-    from isotune.errors import InputError
-    from isotune.evaluation import load_tasks
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
     # The tables name encoders by short labels.
-    shown = {
-        path + suffix: label + suffix for path, label in zip(paths, labels(paths), strict=True)
-    }
-    if scale is not None and not calibrate:
-        raise InputError("--scale is for --calibrate")
+    short = labels(paths)
+    shown = {path + suffix: label + suffix for path, label in zip(paths, short, strict=True)}
     if calibrate:
         _check_calibration(paths, tasks)
+    elif scale is not None:
+        raise InputError("--scale is for --calibrate")
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
-    loaded_tasks = load_tasks(tasks)
-    if calibrate:
-        _check_calibration_task(loaded_tasks, tasks[0])
+    loaded_tasks = _load(tasks, calibrate)
     encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
     comparison = _compare(loaded_tasks, encoders, aggregation, metric)
     if not as_json:
         _print_tables(comparison, aggregation, metric, shown)
-    calibrations = {}
     if calibrate:
-        for folder, (name, model) in zip(paths, encoders.items(), strict=True):
-            calibrations[name] = _calibrate(folder, model, tasks[0], scale, quiet=as_json)
+        calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
+        comparison = comparison.model_copy(update={"calibrations": calibrations})
     if as_json:
-        complete = comparison.model_copy(update={"calibrations": calibrations})
-        print(complete.model_dump_json(indent=2))
+        print(comparison.model_dump_json(indent=2))
 
 
 def _check_calibration(paths: Sequence[str], tasks: Sequence[str]) -> None:
     """Refuses what no calibration can be learnt from or kept in, before anything is loaded."""
     from isotune.encoder.finished import MODULES
-    from isotune.errors import InputError
 
     if len(tasks) != 1:
         raise InputError(
@@ -115,14 +112,16 @@ def _check_calibration(paths: Sequence[str], tasks: Sequence[str]) -> None:
             )
 
 
-def _check_calibration_task(loaded: Sequence[Task], name: str) -> None:
-    from isotune.errors import InputError
-    from isotune.evaluation import STSTask
+def _load(tasks: Sequence[str], calibrate: bool) -> Sequence[Task]:
+    """Loads the tasks. To calibrate, there is to be one, of scored pairs."""
+    from isotune.evaluation import STSTask, load_tasks
 
-    if len(loaded) != 1 or not isinstance(loaded[0], STSTask):
-        raise InputError(
-            f"--calibrate: {name} is no file or dataset of scored pairs; name one, such as stsb:dev"
-        )
+    loaded = load_tasks(tasks)
+    if not calibrate or (len(loaded) == 1 and isinstance(loaded[0], STSTask)):
+        return loaded
+    raise InputError(
+        f"--calibrate: {tasks[0]} is no file or dataset of scored pairs; name one, such as stsb:dev"
+    )
 
 
 def _compare(
@@ -131,7 +130,7 @@ def _compare(
     aggregation: Aggregation,
     metric: Metric,
 ) -> Comparison:
-    """Evaluates the encoders one after another, with a progress bar if standard error is a terminal."""
+    """Evaluates the encoders one after another. A terminal shows how far it is."""
     from rich.progress import track
 
     from isotune.console import PlainConsole
@@ -157,6 +156,19 @@ def _print_tables(
         print_whole(table)
     if comparison.differences:
         print_whole(difference_table(comparison, shown))
+
+
+def _calibrate_all(
+    folders: Sequence[str],
+    encoders: Mapping[str, Encoder],
+    task: str,
+    scale: float | None,
+    quiet: bool,
+) -> dict[str, Calibration]:
+    calibrations = {}
+    for folder, (name, encoder) in zip(folders, encoders.items(), strict=True):
+        calibrations[name] = _calibrate(folder, encoder, task, scale, quiet)
+    return calibrations
 
 
 def _calibrate(

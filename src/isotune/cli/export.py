@@ -7,7 +7,10 @@ from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, Name
 
-OUT = "The new folder: model.onnx, the tokenizer, settings, an example (encode.py) and a model card (README.md)."
+OUT = (
+    "The new folder: model.onnx, the tokenizer, settings, an example (encode.py) and a model card "
+    "(README.md)."
+)
 
 
 def export(
@@ -16,8 +19,8 @@ def export(
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],
 ) -> None:
-    """Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
-    encoder's vectors for the sentences of the bundled test pairs.
+    """Pooling, heads and normalisation are part of the graph. The folder is written after the graph
+    has given the encoder's vectors for the sentences of the bundled test pairs.
     """
     from isotune.console import PlainConsole
     from isotune.use.export.onnx import export_onnx

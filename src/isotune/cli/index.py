@@ -25,8 +25,8 @@ def index(
     id_column: Annotated[str | None, ID] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the
-    index up to date with changed files, give the command again: only new and changed rows are
+    """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring
+    the index up to date with changed files, give the command again: only new and changed rows are
     encoded. A command that was stopped goes on in the same way.
 
     With the folder of another index in the place of files, its rows are encoded again into a new

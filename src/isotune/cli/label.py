@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from isotune.evaluation.labelling.session import Session
 
 FILE = (
-    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
-    "more than 5,000 sentences, a random sample is used."
+    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a "
+    "named dataset. Of more than 5,000 sentences, a random sample is used."
 )
 OUT = (
-    "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks take. If the file exists, "
-    "the session goes on where it ended."
+    "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks "
+    "take. If the file exists, the session goes on where it ended."
 )
 ENCODERS = (
-    "The encoders between which the scores are to decide: the pairs are those on which the encoders differ most. With "
-    "one encoder, the pairs are spread over its similarities. Unset: the bundled model."
+    "The encoders between which the scores are to decide: the pairs are those on which the "
+    "encoders differ most. With one encoder, the pairs are spread over its similarities. Unset: "
+    "the bundled model."
 )
 BROWSER = "Show the pairs on a page, which answers to the same keys."
 HOST = (
-    "Serve the page at this address of the machine, such as its address in your network, to score on a phone. Whoever "
-    "can read the traffic of this network can read the sentences. Unset: 127.0.0.1, for this machine alone."
+    "Serve the page at this address of the machine, such as its address in your network, to score "
+    "on a phone. Whoever can read the traffic of this network can read the sentences. Unset: "
+    "127.0.0.1, for this machine alone."
 )
 
 

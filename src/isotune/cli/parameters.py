@@ -20,27 +20,32 @@ ENCODER = Parameter(
 )
 PRECISION = Parameter(
     group="Computing",
-    help="The number type that the encoder computes in. bfloat16 is faster than float32 on many machines, and gives "
-    "slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, usually "
-    "float32.",
+    help="The number type that the encoder computes in. bfloat16 is faster than float32 on many "
+    "machines, and gives slightly different vectors. auto is bfloat16 on a GPU that has it, else "
+    "the type of the saved weights, usually float32.",
 )
 ENGINE = Parameter(
     group="Runs",
-    help="Make runs at the same time, on the Ray cluster at RAY_ADDRESS, whose machines share the folders, or by Ray "
-    "on this machine: one for each GPU, or for each core. Unset: one run after another, with all threads or the GPU.",
+    help="Make runs at the same time, on the Ray cluster at RAY_ADDRESS, whose machines share the "
+    "folders, or by Ray on this machine: one for each GPU, or for each core. Unset: one run after "
+    "another, with all threads or the GPU.",
 )
 THREADS = Parameter(group="Runs", help="With --engine ray: the CPU threads of a run. Unset: 1.")
-SOURCES = "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for standard input"
+SOURCES = (
+    "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for "
+    "standard input"
+)
 FILES = Parameter(help=f"The rows: {SOURCES}.", required=True)
 ID = Parameter(
     name="--id",
-    help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",
+    help="The column that tells rows apart. Unset: the column id, or else the file's name and the "
+    "line number.",
     metavar="COLUMN",
 )
 INDEX = Parameter(help="The folder of an index, which isotune index has made.")
 WHERE = Parameter(
-    help="Only rows that fit this condition, such as \"lang = 'en' and year > 2020\". The columns are id, text "
-    "and those of the files.",
+    help="Only rows that fit this condition, such as \"lang = 'en' and year > 2020\". The columns "
+    "are id, text and those of the files.",
     metavar="SQL",
 )
 JSON = Parameter(
@@ -50,8 +55,8 @@ LIST_JSON = Parameter(
     name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative=""
 )
 STAND_INS = Parameter(
-    help="Use data that stand in for published data where these are only on the Hugging Face hub, such as nli-sample "
-    "for all-nli. The page says so."
+    help="Use data that stand in for published data where these are only on the Hugging Face hub, "
+    "such as nli-sample for all-nli. The page says so."
 )
 
 

@@ -15,8 +15,8 @@ def recipes(
     *,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> None:
-    """The list begins with the recipes for texts of your own. A recipe is printed as its file has it,
-    with the paper, the published score, the cost, and the source of each value. A changed copy,
+    """The list begins with the recipes for texts of your own. A recipe is printed as its file has
+    it, with the paper, the published score, the cost, and the source of each value. A changed copy,
     mine.toml, is a recipe of your own.
     """
     from isotune.recipes import RECIPES

@@ -22,19 +22,33 @@ from isotune.cli.parameters import (
 if TYPE_CHECKING:
     from isotune.lab.studies import Study
 
-NAME = "The table or figure, such as consert/table4; with --all, the paper. Without a name, all are listed."
-EVERY = (
-    "Make all tables and figures of a paper, such as consert: say what that costs, fetch what they need, make the "
-    "runs, and write one page with all tables, DIR/PAPER.html. The same command goes on after any interruption."
+NAME = (
+    "The table or figure, such as consert/table4; with --all, the paper. Without a name, all are "
+    "listed."
 )
-MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or bert-tiny."
+EVERY = (
+    "Make all tables and figures of a paper, such as consert: say what that costs, fetch what "
+    "they need, make the runs, and write one page with all tables, DIR/PAPER.html. The same "
+    "command goes on after any interruption."
+)
+MODEL = (
+    "Use this model instead of every published model: a folder, a name on the Hugging Face hub, "
+    "or bert-tiny."
+)
 SEEDS = "Use these seeds instead of the published ones."
 OPTIONS = (
-    "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "
-    "learning rate and fewer steps than the published models. The page names the changed options."
+    "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small "
+    "model needs a higher learning rate and fewer steps than the published models. The page names "
+    "the changed options."
 )
-FETCH = "Only fetch the data and models that the table or figure needs to this machine, for use without a network."
-OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
+FETCH = (
+    "Only fetch the data and models that the table or figure needs to this machine, for use "
+    "without a network."
+)
+OUT = (
+    "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they "
+    "share, to DIR/runs."
+)
 
 
 class Changes(NamedTuple):
@@ -43,6 +57,7 @@ class Changes(NamedTuple):
     model: str
     seeds: Sequence[int]
     options: Mapping[str, Any]
+    stand_ins: bool
 
 
 def reproduce(
@@ -72,32 +87,38 @@ def reproduce(
         return 0
     for_the_list(as_json)
     names = _studies(name, every)
-    changes = Changes(model, seeds, option_values(options or {}))
+    changes = Changes(model, seeds, option_values(options or {}), stand_ins)
     if fetch or every:
-        _fetch(names, changes, stand_ins)
+        _fetch(names, changes)
     if fetch:
         return 0
-    from isotune.lab.studies.page import write_paper_page
+    failed = _make(names, changes, out, on_ray=engine == "ray", threads=threads)
+    if every:
+        from isotune.lab.studies.page import write_paper_page
+
+        print(write_paper_page(out, names))
+    return int(failed > 0)
+
+
+def _make(
+    names: Sequence[str], changes: Changes, out: Path, on_ray: bool, threads: int | None
+) -> int:
+    """Makes the studies one after another; returns how many runs failed."""
     from isotune.lab.studies.run_study import run_study
 
     failed = 0
-    for study in names:
+    for name in names:
         outcome = run_study(
-            study,
-            out / study,
+            name,
+            out / name,
             runs=out / "runs",
-            model=model,
-            seeds=seeds,
-            options=changes.options,
-            stand_ins=stand_ins,
-            on_ray=engine == "ray",
+            on_ray=on_ray,
             threads=threads,
+            **changes._asdict(),
         )
         failed += outcome.failed
         print(outcome.page)
-    if every:
-        print(write_paper_page(out, names))
-    return int(failed > 0)
+    return failed
 
 
 def _studies(name: str, every: bool) -> list[str]:
@@ -122,8 +143,8 @@ def _studies(name: str, every: bool) -> list[str]:
 def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     """{option: value} of --options. A value that is not TOML is a string.
 
-    >>> option_values({"learning_rate": "1e-4", "steps": "200", "pooling": "cls", "layers": "[0, -1]"})
-    {'learning_rate': 0.0001, 'steps': 200, 'pooling': 'cls', 'layers': [0, -1]}
+    >>> option_values({"learning_rate": "1e-4", "pooling": "cls", "layers": "[0, -1]"})
+    {'learning_rate': 0.0001, 'pooling': 'cls', 'layers': [0, -1]}
     """
     values: dict[str, Any] = {}
     for name, text in texts.items():
@@ -158,7 +179,7 @@ def _list(as_json: bool) -> None:
     print_list(as_json, entries, columns, rows)
 
 
-def _fetch(names: Sequence[str], changes: Changes, stand_ins: bool) -> None:
+def _fetch(names: Sequence[str], changes: Changes) -> None:
     """Says what the studies cost, and fetches the data and models that they need."""
     from isotune.cli.datasets import fetch_all
     from isotune.cli.tables import stdout_console
@@ -171,11 +192,11 @@ def _fetch(names: Sequence[str], changes: Changes, stand_ins: bool) -> None:
     for name in names:
         published = read_study(name)
         studies[name] = changed_study(
-            published, changes.seeds, changes.options, with_stand_ins=stand_ins
+            published, changes.seeds, changes.options, with_stand_ins=changes.stand_ins
         )
     count = _count_runs(studies.values(), changes.model)
     lines = [f"{', '.join(names)}: {counted(count, 'run')}"]
-    if not any(changes):
+    if not (changes.model or changes.seeds or changes.options):
         # The costs are those of the published runs.
         lines += [f"{name}: {study.cost}" for name, study in studies.items() if study.cost]
     stdout_console().print("\n".join(lines), soft_wrap=True)

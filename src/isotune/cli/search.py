@@ -18,8 +18,8 @@ HYBRID = (
     "Join the ranking by cosine with a ranking by words, so that rare words and names count too."
 )
 PROBABILITY = (
-    "The least probability that two sentences mean the same, as a limit in place of a cosine. It needs an encoder "
-    "that isotune evaluate --calibrate has calibrated."
+    "The least probability that two sentences mean the same, as a limit in place of a cosine. It "
+    "needs an encoder that isotune evaluate --calibrate has calibrated."
 )
 ENCODER = "The encoder of the index, if it is not where it was when the index was made."
 
@@ -37,8 +37,8 @@ def search(
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Each row is printed with the cosine of its vector and the query's, and below the text its id
-    and other columns. A calibrated encoder (isotune evaluate --calibrate) gives the probability that
-    both mean the same, too.
+    and other columns. A calibrated encoder (isotune evaluate --calibrate) gives the probability
+    that both mean the same, too.
     """
     import math
     import sys

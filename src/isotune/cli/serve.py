@@ -16,14 +16,21 @@ if TYPE_CHECKING:
     from isotune.use.search import Index
 
 ENCODERS = (
-    "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by side, such as one "
-    "after training and one before. The first is used for requests that name none."
+    "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by "
+    "side, such as one after training and one before. The first is used for requests that name "
+    "none."
 )
 INDEX = "An index that /search searches, made by isotune index with one of these encoders."
-HOST = "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from everywhere."
+HOST = (
+    "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from "
+    "everywhere."
+)
 PORT = "The port to listen at; 0 for any that is free."
 KEYS = "A file with the API keys that requests may have, one a line. Unset: requests need no key."
-ORIGINS = "Origins of other web pages whose scripts may call the server (CORS), such as https://example.com."
+ORIGINS = (
+    "Origins of other web pages whose scripts may call the server (CORS), such as "
+    "https://example.com."
+)
 QUEUE = "How many requests may be in progress; the next one is answered with status 429."
 TIMEOUT = "After how many seconds of waiting a request is answered with status 503."
 

@@ -7,10 +7,16 @@ from cyclopts import Parameter
 
 from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_the_list, within
 
-NAME = "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these are listed."
+NAME = (
+    "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these "
+    "are listed."
+)
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
 RUNS = "The folder for the runs. Several studies can share it. Unset: runs in the study's folder."
-MODEL = "Use this model instead of every model of the study: a folder, a name on the Hugging Face hub, or bert-tiny."
+MODEL = (
+    "Use this model instead of every model of the study: a folder, a name on the Hugging Face "
+    "hub, or bert-tiny."
+)
 SEEDS = "Use these seeds instead of the study's."
 
 

@@ -1,8 +1,9 @@
 """`isotune train`: an option for every field of the chosen recipe.
 
 Which options there are, and the defaults that their help shows, depend on --recipe, --method,
---model and --pairs. So `train_command` reads these first. The function's keyword options are a typed
-dictionary with an entry for every field of that recipe (PEP 692), and hold those that were given.
+--model and --pairs. So `train_command` reads these first. The function's keyword options are a
+typed dictionary with an entry for every field of that recipe (PEP 692), and hold those that were
+given.
 """
 
 import os
@@ -52,17 +53,23 @@ GROUPS = {
 # These options are fields of the recipe itself. The first one, the text, has no flag.
 RECIPE_FLAGS = RUN_OPTIONS[1:]
 
-TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
-OUT = "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: runs/RECIPE-DATE-TIME."
+TEXT = (
+    f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or "
+    "hub:OWNER/NAME."
+)
+OUT = (
+    "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: "
+    "runs/RECIPE-DATE-TIME."
+)
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
-    f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), {DEFAULT_RECIPE} for any other "
-    "model, the bundled one included."
+    f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), "
+    f"{DEFAULT_RECIPE} for any other model, the bundled one included."
 )
 PAIRED = (
-    "The columns of two texts that belong together, such as title body or question answer. Without --recipe "
-    "and --method, the recipe is adapt-pairs for a finished encoder, and pairs for any other model. "
-    "Each text has to find the other among those of other rows."
+    "The columns of two texts that belong together, such as title body or question answer. "
+    "Without --recipe and --method, the recipe is adapt-pairs for a finished encoder, and pairs "
+    "for any other model. Each text has to find the other among those of other rows."
 )
 METHOD = "Train with this method and its default options, in place of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
@@ -160,8 +167,8 @@ def where_option_is(option: str, words: Sequence[str]) -> str:
         return f"{option} is an option of another method: --method {' or '.join(methods)}."
     if field in AsReleased.model_fields:
         return (
-            f"{option} is no flag: {field} stands in a recipe's file, in the table as_released of a "
-            "stage."
+            f"{option} is no flag: {field} stands in a recipe's file, in the table as_released "
+            "of a stage."
         )
     if field in TrainingOptions.model_fields:
         method = _chosen_recipe(words).stages[0].method
@@ -228,7 +235,7 @@ def _options_of(options: BaseModel, panel: Group, names: Sequence[str] = ()) -> 
 
 
 def _help(model: type[BaseModel], name: str, value: object) -> str:
-    """The description of a field. What holds if it is not set is left out where the recipe sets it."""
+    """The description of a field, without what holds if the field is unset where it is set."""
     text = " ".join(described(model, name).split())
     if value not in (None, (), {}):
         text, *_ = text.split(" Unset:")
