@@ -1,5 +1,5 @@
 # make demo          train and evaluate a first encoder; the last line that it prints is the path of the report
-# make test          run all checks that a change has to pass
+# make test          run all checks that a change has to pass; the last lines say which tests were skipped, and why
 # make test-slow     run the slow tests
 # make hostile       run the hostile tests, which hold waiting times, by themselves; the last lines are their figures
 # make docs          build the documentation site into site/; a dead link is an error
@@ -14,8 +14,11 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 
 PINS := constraints.txt pyproject.toml
-PIP := .venv/bin/pip --disable-pip-version-check install -qq --constraint constraints.txt
-PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP)
+PIP := .venv/bin/pip --disable-pip-version-check install --constraint constraints.txt
+PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP) -qq
+
+# Of what pip says, these lines show how far it is. They name each package that it has fetched.
+SHOWN := -e 's/^ *Downloading /  /p' -e 's/^ *Using cached /  /p' -e 's/^Installing collected .*/  unpacking them/p'
 
 CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
@@ -28,7 +31,7 @@ test: .venv/installed-dev
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
-	.venv/bin/pytest -n 2 --dist worksteal
+	.venv/bin/pytest -n 2 --dist worksteal -r s
 
 test-slow: .venv/installed-dev
 	.venv/bin/pytest -m slow -v -n 2 --dist worksteal --durations 40 --ignore tests/hostile
@@ -76,10 +79,12 @@ audit: .venv-tools/installed
 	@touch $@
 
 .venv/installed: $(PINS)
-	$(PYTHON) -m venv .venv
-	$(PIP) --editable .
+	@echo "installing isotune and what it needs into .venv, which takes some minutes"
+	@$(PYTHON) -m venv .venv
+	@set -o pipefail; $(PIP) --editable . | sed -nu $(SHOWN)
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(PIP) --editable ".[dev]"
+	@echo "installing what the tests need into .venv, which takes some minutes"
+	@set -o pipefail; $(PIP) --editable ".[dev]" | sed -nu $(SHOWN)
 	@touch $@

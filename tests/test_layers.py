@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
 ORDER = """
-    version errors files registry plugins cluster bundled data views losses kernels encoder methods
+    version errors console files registry plugins cluster bundled data views losses kernels encoder methods
     recipes evaluation report engine training lab use use.bulk use.search use.export use.serve cli __main__
 """
 ROOMS = ORDER.split()

@@ -1,14 +1,15 @@
 """The error for bad input.
 
-Bad input raises `InputError` everywhere: its message says what was got, what is allowed and what to do. The command
-line prints the message and exits with 2.
+Bad input raises `InputError` everywhere: its message says what was got, what is allowed and what to
+do. The command line prints the message and exits with 2.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from unicodedata import category
@@ -16,150 +17,169 @@ from unicodedata import category
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+# The joiners are no printable characters to Python, and scripts such as Persian need them.
+JOINERS = "\u200c\u200d"
+# An error quotes no more characters of the reason that another library gives.
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A name that is not allowed, as an error tells it."""
+
+    kind: str
+    """What the name is a name of, such as "recipe" or "split of stsb"."""
+    question: str
+    """What was got, and the similar names."""
+    allowed: tuple[str, ...]
+    """All names, sorted."""
+    advice: str
+    """What follows the names."""
+
 
 class InputError(ValueError):
     r"""Input that can't be used. The message is for the person who gave the input.
 
-    It may quote a damaged file or another library: its lines become one, and what can't be printed becomes an escape.
+    The message may quote a damaged file or another library: its lines become one, and what can't be
+    printed becomes an escape.
 
     >>> print(InputError("the file is damaged:\n  \x1b[0m"))
     the file is damaged: \x1b[0m
     """
 
+    unknown_name: UnknownName | None = None
+    """The name that is not allowed, if this is what is wrong."""
+
     def __init__(self, message: str) -> None:
-        super().__init__(printable(" ".join(part.strip() for part in message.splitlines())))
+        line = " ".join(part.strip() for part in message.splitlines())
+        super().__init__(printable(line))
+
+
+class UselessVectors(InputError):
+    """Sentence vectors that can't be scored: not finite, or with the same cosine for all pairs."""
 
 
 def printable(text: str) -> str:
-    r"""The text with escapes for what could steer a terminal; the joiners and spaces of any script stay.
+    r"""The text with escapes for what could steer a terminal.
+
+    The joiners and spaces of any script stay.
 
     >>> print(printable("a\x1b[2J\nb"))
     a\x1b[2J\nb
     """
-    return "".join(
-        sign
-        if sign.isprintable() or sign in "\u200c\u200d" or category(sign) == "Zs"
-        else repr(sign)[1:-1]
-        for sign in text
-    )
+    return "".join(map(_printable_sign, text))
 
 
-class UselessVectors(InputError):
-    """Sentence vectors that can't be scored: they are not finite, or all pairs have the same cosine."""
+def _printable_sign(sign: str) -> str:
+    if sign.isprintable() or sign in JOINERS or category(sign) == "Zs":
+        return sign
+    return repr(sign)[1:-1]
 
 
 @contextmanager
 def telling(
     kinds: type[Exception] | tuple[type[Exception], ...], problem: str, advice: str = ""
 ) -> Iterator[None]:
-    """Turns errors of these kinds into one line: the problem, the reason in parentheses, and the advice."""
+    """Turns errors of these kinds into one line: the problem, the reason in parentheses, advice."""
     try:
         yield
     except InputError:
         raise
     except kinds as error:
-        reason = getattr(error, "strerror", None) or (
-            repr(error) if isinstance(error, KeyError) else str(error)
-        )
-        reason = reason or type(error).__name__
-        raise InputError(f"{problem} ({' '.join(reason.split())[:300]}){advice}") from error
+        raise InputError(f"{problem} ({_reason(error)}){advice}") from error
 
 
-# What other tools call an option or a command, and isotune's name.
-SYNONYMS = {
-    **{
-        "bs": "batch-size",
-        "lr": "learning-rate",
-        "wd": "weight-decay",
-        "max-seq-length": "max-length",
-    },
-    **{
-        "max-steps": "steps",
-        "num-train-epochs": "epochs",
-        "o": "out",
-        "output": "out",
-        "output-dir": "out",
-    },
-    **{
-        "top": "k",
-        "top-k": "k",
-        "limit": "k",
-        "filter": "where",
-        "fit": "train",
-        "finetune": "train",
-    },
-    **{
-        "fine-tune": "train",
-        "embed": "encode",
-        "test": "evaluate",
-        "query": "search",
-        "annotate": "label",
-    },
-}
+def _reason(error: Exception) -> str:
+    """What an error of another library says, in one short line."""
+    reason = getattr(error, "strerror", None)
+    if not reason and isinstance(error, KeyError):
+        reason = repr(error)
+    if not reason:
+        reason = str(error) or type(error).__name__
+    return " ".join(reason.split())[:LONGEST_REASON]
 
 
-LISTS = {  # what lists all names of a kind, by the first word for the kind
-    **{"recipe": "isotune recipes", "dataset": "isotune datasets", "file": "isotune datasets"},
-    **{"command": "isotune --help", "task": "docs/evaluation.md", "table": "isotune reproduce"},
-    **{"method": "isotune train --help", "option": "isotune train --method NAME --help"},
-}
-FEW = 12  # names of a kind that an error lists
+def nearest(got: str, allowed: Iterable[str], synonyms: Mapping[str, str] = {}) -> list[str]:
+    """The names that a person may mean.
+
+    They are the synonym's name, or the name itself in other letters, or at most three similar ones.
+    Capitals, hyphens and underscores make no difference. `synonyms` has names of other tools as its
+    keys, in small letters and with hyphens, and the names here as its values.
+    """
+    names = {_plain(name): name for name in allowed}
+    word = _plain(got)
+    synonym = _plain(synonyms.get(word, word))
+    if synonym in names:
+        return [names[synonym]]
+    if word in names:
+        return [names[word]]
+    return [names[similar] for similar in difflib.get_close_matches(word, names)]
 
 
-def nearest(got: str, allowed: Iterable[str]) -> list[str]:
-    """The names that a person may mean: what other tools call it, or at most three similar ones, in any case."""
-    plain = {name.lower().strip("-").replace("_", "-"): name for name in allowed}
-    word = got.lower().strip("-").replace("_", "-")
-    similar = (
-        [meant]
-        if (meant := SYNONYMS.get(word)) in plain
-        else difflib.get_close_matches(word, plain)
-    )
-    return [plain[name] for name in similar[: 1 if word in plain else None]]
+def _plain(name: str) -> str:
+    return name.lower().strip("-").replace("_", "-")
 
 
-def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
-    """Makes the error for a name that is not allowed, with similar names, and all names or the command that lists them.
+def unknown(
+    kind: str,
+    got: str,
+    allowed: Iterable[str],
+    advice: str = "",
+    synonyms: Mapping[str, str] = {},
+) -> InputError:
+    """Makes the error for a name that is not allowed, with similar names and all names.
 
     >>> print(unknown("method", "simsce", ["consert", "simcse"]))
     unknown method 'simsce': did you mean 'simcse'? Known: consert, simcse
     """
-    names, command = sorted(allowed), LISTS.get(kind.split()[0])
-    meant = " or ".join(map(repr, nearest(got, names)))
-    known = f"{command} lists all" if command and len(names) > FEW else f"Known: {', '.join(names)}"
-    return InputError(
-        f"unknown {kind} {got!r}{f': did you mean {meant}?' if meant else '.'} {known}"
-    )
+    names = tuple(sorted(allowed))
+    similar = " or ".join(map(repr, nearest(got, names, synonyms)))
+    question = f"unknown {kind} {got!r}."
+    if similar:
+        question = f"unknown {kind} {got!r}: did you mean {similar}?"
+    error = InputError(f"{question} Known: {', '.join(names)}{advice}")
+    error.unknown_name = UnknownName(kind, question, names, advice)
+    return error
 
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: 0 rows, 1 row, 2,000 queries."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}s"
 
 
 def require_extra(extra: str, *modules: str) -> None:
     """Checks that the modules of an extra of isotune are installed; imports none of them."""
-    if missing := [module for module in modules if find_spec(module) is None]:
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
         raise InputError(f"not installed: {', '.join(missing)}; pip install 'isotune[{extra}]'")
 
 
 def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
-    """Makes the error for a table in which pydantic finds problems; of the list `unnamed`, no number is told."""
-    problems = []
+    """Makes the error for a table in which pydantic finds problems.
+
+    Errors in the list `unnamed` are reported without their index. There may be several alike, such
+    as two stages with the same wrong option; one of them is reported.
+    """
+    problems: list[str] = []
     for problem in error.errors(include_url=False):
-        loc = (
-            problem["loc"][2:]
-            if problem["loc"][:1] == (unnamed,) and len(problem["loc"]) > 1
-            else problem["loc"]
-        )
-        place = [str(part + 1 if isinstance(part, int) else part) for part in loc]
-        got = (
-            ""
-            if isinstance(problem["input"], dict | list | tuple)
-            else f" (got {problem['input']!r})"
-        )
-        problems.append(": ".join([*place, problem["msg"].removeprefix("Value error, ") + got]))
-    return InputError(
-        f"{name}: {'; '.join(dict.fromkeys(problems))}"
-    )  # two stages may have one option
+        place = list(problem["loc"])
+        if len(place) > 1 and place[0] == unnamed:
+            place = place[2:]
+        message = problem["msg"].removeprefix("Value error, ")
+        if not isinstance(problem["input"], dict | list | tuple):
+            message += f" (got {problem['input']!r})"
+        line = ": ".join([*map(_from_one, place), message])
+        if line not in problems:
+            problems.append(line)
+    return InputError(f"{name}: {'; '.join(problems)}")
+
+
+def _from_one(part: int | str) -> str:
+    """A key of a table, or the place in a list counted from one."""
+    if isinstance(part, int):
+        return str(part + 1)
+    return part

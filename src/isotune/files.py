@@ -248,7 +248,7 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
     """Reads a TOML file by its path, or by its name among the packaged files; errors say its `kind`, as "recipe"."""
     is_path = Path(name).suffix == TOML
     if not is_path and str(name) not in packaged:
-        raise InputError(f"{unknown(kind, str(name), packaged)}; a file's name ends in {TOML}")
+        raise unknown(kind, str(name), packaged, f"; a file's name ends in {TOML}")
     with telling((OSError, ValueError, RecursionError), f"{kind} {name}: it can't be read as TOML"):
         with (Path(name) if is_path else packaged[str(name)]).open("rb") as file:
             content = file.read(LARGEST_TOML + 1)

@@ -2,6 +2,8 @@
 
 import builtins
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -38,11 +40,10 @@ def test_a_session(
     assert (code, out.splitlines()[-1]) == (0, "no pair is scored")
     assert not Path("pairs.tsv").exists()
     answer(monkeypatch, "3", "s", "0")
-    assert isotune(*words, "--out", "new/pairs.tsv").out.splitlines()[-2:] == [
-        "new/pairs.tsv: 2 scored pairs. Choose by them: "
-        f"isotune train 'my notes.jsonl' --columns sentence=body --model {tiny_model} --dev new/pairs.tsv",
-        "Learn which cosines mean the same: isotune evaluate ENCODER --tasks new/pairs.tsv --calibrate",
-    ]
+    assert isotune(*words, "--out", "new/pairs.tsv").out.endswith(
+        "\nnew/pairs.tsv: 2 scored pairs. 20 or more are needed to choose by them; "
+        "the same command goes on\n"
+    )
     pairs = read_scored_pairs("new/pairs.tsv")
     assert pairs.scores.tolist() == [3, 0]
     assert {*pairs.sentence1, *pairs.sentence2} <= {f"{text} {text}" for text in sentences[:20]}
@@ -52,6 +53,47 @@ def test_a_session(
     assert isotune(*words, "--out", "new/pairs.tsv").out.startswith(
         "3 pairs scored, none left; --pairs chooses more\n"
     )
+
+
+def test_the_end_gives_commands_that_use_the_scores(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.dumps({"body": text}) for text in sentences]
+    Path("my notes.jsonl").write_text("\n".join(lines))
+    words = ["label", "my notes.jsonl", "--columns", "sentence=body", "--pairs", "21"]
+    answer(monkeypatch, *"4" * 20)
+    out = isotune(*words, "--encoders", tiny_model).out
+    assert out.endswith(
+        "pairs.tsv: 20 scored pairs, all with one score. Nothing can be chosen by them; "
+        "score others too\n"
+    )
+    answer(monkeypatch, "1")
+    choose, learn = isotune(*words, "--encoders", tiny_model).out.splitlines()[-2:]
+    assert choose == (
+        "pairs.tsv: 21 scored pairs. Choose by them: isotune train 'my notes.jsonl' "
+        f"--columns sentence=body --model {tiny_model} --dev pairs.tsv"
+    )
+    assert learn == (
+        "Learn which cosines mean the same: isotune evaluate ENCODER --tasks pairs.tsv --calibrate"
+    )
+
+
+@pytest.mark.parametrize("scores", ["50", "5" * 19 + "0"])
+def test_the_commands_that_the_end_gives_take_the_pairs(
+    isotune: Call,
+    tiny_model: Path,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    scores: str,
+) -> None:
+    Path("notes.txt").write_text("\n".join(sentences))
+    answer(monkeypatch, *scores)
+    out = isotune("label", "notes.txt", "--encoders", tiny_model, "--pairs", len(scores)).out
+    commands = re.findall(r"isotune (train .*)$", out, re.MULTILINE)
+    assert len(commands) == (len(scores) >= 20)
+    for command in commands:
+        few = ["--steps=2", "--batch-size=8", "--method=simcse", "--tasks=pairs.tsv"]
+        assert isotune(*shlex.split(command), *few, "--out", "run").code == 0
 
 
 def test_the_end_compares_the_encoders_with_an_interval(

@@ -201,7 +201,7 @@ def test_a_missing_recipe_file(tmp_path: Path) -> None:
         read_recipe(tmp_path / "missing.toml")
     with pytest.raises(
         InputError,
-        match=r"'mln': did you mean 'mlm'\? isotune recipes lists all; a file's name ends",
+        match=r"'mln': did you mean 'mlm'\? Known: .*; a file's name ends",
     ):
         read_recipe("mln")
 

@@ -1,7 +1,7 @@
 """The table of commands, the top-level help, and the call of one command.
 
-The top-level help, the version and the error of a mistyped command use neither cyclopts nor rich, so that they take
-some hundredths of a second. Errors and Ctrl-C are caught in `cli/__init__.py`.
+The top-level help, the version and the error of a mistyped command use neither cyclopts nor rich,
+so that they take some hundredths of a second. Errors and Ctrl-C are caught in `cli/__init__.py`.
 """
 
 import sys
@@ -11,8 +11,9 @@ import isotune
 from isotune.errors import unknown
 
 INSTALL = "--install-completion"
-# What each command does, in at most 66 characters, and an example, which runs as printed in a folder in which those
-# before it have run. The command `evaluate` is the function `evaluate` of the module `isotune.cli.evaluate`.
+# What each command does, in at most 66 characters, and an example. The example runs as printed in a
+# folder in which those before it have run. The command `evaluate` is the function `evaluate` of the
+# module `isotune.cli.evaluate`.
 COMMANDS = {
     "train": (
         "Train a sentence encoder on text and report what it gained.",
@@ -61,6 +62,16 @@ COMMANDS = {
     "datasets": ("List the datasets that isotune knows by name, or fetch some.", "fetch stsb"),
     "doctor": ("Check the installation and this machine.", "runs/first/encoder"),
 }
+# What other tools call a command.
+SYNONYMS = {
+    "annotate": "label",
+    "embed": "encode",
+    "fine-tune": "train",
+    "finetune": "train",
+    "fit": "train",
+    "query": "search",
+    "test": "evaluate",
+}
 _LINES = "\n".join(f"  {name:12}{summary}" for name, (summary, _) in COMMANDS.items())
 HELP = f"""\
 Usage: isotune COMMAND
@@ -89,12 +100,19 @@ def run(arguments: Sequence[str]) -> int:
         print(HELP, file=sys.stderr)
         return 2
     command, *words = arguments
-    if command in ("--help", "-h", "--version", "-V"):
-        print(isotune.__version__ if command in ("--version", "-V") else HELP)
+    if command in ("--help", "-h"):
+        print(HELP)
+        return 0
+    if command in ("--version", "-V"):
+        print(isotune.__version__)
         return 0
     if command not in (*COMMANDS, INSTALL):
-        raise unknown("command", command, COMMANDS)
+        raise unknown("command", command, COMMANDS, synonyms=SYNONYMS)
     isotune.tune_process()
-    from isotune.cli.parser import call  # imports cyclopts
+    # This imports cyclopts.
+    from isotune.cli.parser import call
 
-    return call(command, words, COMMANDS if command == INSTALL else {command: COMMANDS[command]})
+    commands = COMMANDS
+    if command != INSTALL:
+        commands = {command: COMMANDS[command]}
+    return call(command, words, commands)

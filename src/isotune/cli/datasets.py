@@ -1,8 +1,10 @@
-"""`isotune datasets`: the table of named datasets; and `isotune datasets fetch`, which brings them to this machine."""
+"""`isotune datasets`: the table of named datasets.
+
+`isotune datasets fetch` brings datasets to this machine.
+"""
 
 from collections.abc import Iterable
-from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -22,12 +24,13 @@ def datasets(
     *name: Annotated[str, Parameter(help=NAME)],
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> None:
-    """The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
-    and licence. "100 of 900" means that 100 of the 900 rows have a score or label.
+    """The table shows whether a dataset is on this machine, how many rows each split has, and the
+    kind of row, source and licence. "100 of 900" means that 100 of the 900 rows have a score or
+    label.
 
-    fetch brings datasets from their public sources to this machine, and checks them. A name may also be a source on the
-    Hugging Face hub, as hub:OWNER/NAME. It continues if it was broken off. Afterwards the datasets can be read with
-    HF_HUB_OFFLINE=1.
+    fetch brings datasets from their public sources to this machine, and checks them. A name may
+    also be a source on the Hugging Face hub, as hub:OWNER/NAME. It continues if it was broken off.
+    Afterwards the datasets can be read with HF_HUB_OFFLINE=1.
     """
     if not action:
         _list(as_json)
@@ -43,69 +46,97 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
     from isotune.cli.tables import stdout_console
     from isotune.data.fetch import check_fetched, fetch
 
-    say, names = partial(stdout_console().print, soft_wrap=True), list(datasets)
+    console = stdout_console()
+    names = list(datasets)
     for place in fetch(names):
-        say(f"fetching: {place}")
-    for model in filter(lambda name: not local_model(name), models):
-        from isotune.encoder import local_folder  # imports torch
+        console.print(f"fetching: {place}", soft_wrap=True)
+    for model in models:
+        if local_model(model):
+            continue
+        # This imports torch.
+        from isotune.encoder import local_folder
 
-        say(f"fetching: {model}")
+        console.print(f"fetching: {model}", soft_wrap=True)
         local_folder(model)
     for split, count in check_fetched(names):
-        say(f"checked: {split}, {counted(count, 'row')}")
+        console.print(f"checked: {split}, {counted(count, 'row')}", soft_wrap=True)
 
 
 def _list(as_json: bool) -> None:
     from rich.table import Column
-    from rich.text import Text
 
-    from isotune.cli.tables import print_list
+    from isotune.cli.tables import print_json, print_table
 
-    entries, rows = [], []
-    for name, dataset in DATASETS.items():
-        kinds, here = [row_type.__name__ for row_type in dataset.row_types], available(name)
-        entries.append(
-            {
-                "name": name,
-                "here": here,
-                "rows": {
-                    split: part.row_count
-                    for split, part in dataset.splits.items()
-                    if part.row_count >= 0
-                },
-                "scored": {
-                    split: part.gold_count
-                    for split, part in dataset.splits.items()
-                    if part.gold_count >= 0
-                },
-                "union": dataset.union,
-                "row_types": kinds,
-                "citation": dataset.citation,
-                "licence": dataset.licence,
-            }
-        )
-        about = Text(f"{' and '.join(kinds)}\n{dataset.citation}\n{dataset.licence}")
-        public = dataset.hub or dataset.web or ("with isotune" if name == "stsb-open" else "")
-        about.append(f"\n{public}" if public else "")
-        rows.append(
-            (name, "yes" if here else "no", "\n".join(_sizes(dataset) or dataset.union), about)
-        )
-    columns = [Column(header, no_wrap=True) for header in ("Dataset", "Here", "Rows")]
-    print_list(
-        as_json, entries, [*columns, Column("Kind of row, source, licence", overflow="fold")], rows
-    )
+    here = {name: available(name) for name in DATASETS}
+    if as_json:
+        print_json([_entry(name, dataset, here[name]) for name, dataset in DATASETS.items()])
+        return
+    columns = [
+        Column("Dataset", no_wrap=True),
+        Column("Here", no_wrap=True),
+        Column("Rows", no_wrap=True),
+        Column("Kind of row, source, licence", overflow="fold"),
+    ]
+    rows = [_row(name, dataset, here[name]) for name, dataset in DATASETS.items()]
+    print_table(columns, rows)
+
+
+def _entry(name: str, dataset: Dataset, here: bool) -> dict[str, Any]:
+    """A dataset in the list as JSON."""
+    rows = {split: part.row_count for split, part in dataset.splits.items()}
+    scored = {split: part.gold_count for split, part in dataset.splits.items()}
+    return {
+        "name": name,
+        "here": here,
+        "rows": _known_counts(rows),
+        "scored": _known_counts(scored),
+        "union": dataset.union,
+        "row_types": _row_types(dataset),
+        "citation": dataset.citation,
+        "licence": dataset.licence,
+    }
+
+
+def _known_counts(counts: dict[str, int]) -> dict[str, int]:
+    """Leaves out splits whose number of rows nobody knows."""
+    return {split: count for split, count in counts.items() if count >= 0}
+
+
+def _row(name: str, dataset: Dataset, here: bool) -> tuple[str, str, str, str]:
+    """A dataset in the table."""
+    is_here = "yes" if here else "no"
+    sizes = "\n".join(_sizes(dataset) or dataset.union)
+    about = [" and ".join(_row_types(dataset)), dataset.citation, dataset.licence]
+    public = dataset.hub or dataset.web
+    if public:
+        about.append(str(public))
+    elif name == "stsb-open":
+        about.append("with isotune")
+    return name, is_here, sizes, "\n".join(about)
+
+
+def _row_types(dataset: Dataset) -> list[str]:
+    return [row_type.__name__ for row_type in dataset.row_types]
 
 
 def _sizes(dataset: Dataset) -> list[str]:
-    """The number of rows of each split, such as "train 5,749", or how many have a score or label: "dev 100 of 900"."""
+    """The number of rows of each split, such as "train 5,749".
+
+    Where only some rows have a score or label, both numbers are told: "dev 100 of 900".
+    """
     sizes = []
     for name, split in dataset.splits.items():
-        gold, rows = (
-            f"{count:,}".replace("-1", "?") for count in (split.gold_count, split.row_count)
-        )
-        sizes.append(
-            f"{name} {rows}"
-            if Sentence in dataset.row_types or gold == rows
-            else f"{name} {gold} of {rows}"
-        )
+        rows = _count(split.row_count)
+        gold = _count(split.gold_count)
+        if Sentence in dataset.row_types or gold == rows:
+            sizes.append(f"{name} {rows}")
+        else:
+            sizes.append(f"{name} {gold} of {rows}")
     return sizes
+
+
+def _count(number: int) -> str:
+    """The number of rows; "?" for -1, which says that nobody knows it."""
+    if number == -1:
+        return "?"
+    return f"{number:,}"

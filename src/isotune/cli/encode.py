@@ -1,8 +1,10 @@
 """`isotune encode`: the vectors of the sentences in a file or stream, or in many files."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -10,13 +12,21 @@ from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES, Name
 from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
+if TYPE_CHECKING:
+    from isotune.data import Sentence
+    from isotune.encoder.stream import Parts
+
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
-    "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
-    "sentences too, and of a single file, named by its path, all columns. Or a folder (a name without a suffix, or "
-    "such as s3://bucket/vectors), for a .parquet with all columns and the vectors for each file."
+    "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); "
+    ".parquet holds the sentences too, and of a single file, named by its path, all columns. Or a "
+    "folder (a name without a suffix, or such as s3://bucket/vectors), for a .parquet with all "
+    "columns and the vectors for each file."
 )
-SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
+SHARD = (
+    "Encode only a share of the files into the folder, such as 2/8 in the second of eight "
+    "processes that share."
+)
 ENGINE = "Have a Ray cluster make the files of a folder."
 ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
 
@@ -35,49 +45,67 @@ def encode(
     engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE, group="Folder")] = None,
     address: Annotated[str | None, Parameter(help=ADDRESS, group="Folder")] = None,
 ) -> None:
-    """With a folder as --out, as in isotune encode ENCODER 'parts/*.parquet' --out vectors, each file gets a file of
-    vectors.
+    """With a folder as --out, as in isotune encode ENCODER 'parts/*.parquet' --out vectors, each
+    file gets a file of vectors.
 
-    To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
-    to --shard 8/8, or give the work to a cluster by --engine ray. After an interruption, the same command goes on.
+    To encode a folder faster, start its command several times, on any machines that share the
+    files, with --shard 1/8 to --shard 8/8, or give the work to a cluster by --engine ray. After an
+    interruption, the same command goes on.
     """
+    is_file = _names_a_file(out)
+    for_folders = f"is for a folder of vectors; --out {out} is a file"
+    if engine and is_file:
+        raise InputError(f"--engine {for_folders}")
+    if shard and is_file:
+        raise InputError(f"--shard {for_folders}")
+    if shard and engine:
+        raise InputError("--shard can't be given with --engine ray, which divides the files")
+    if address and not engine:
+        raise InputError("--address is for --engine ray; add that")
     options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
+    if is_file:
+        _encode_to_file(encoder, file, Path(out), **options)
+    elif engine:
+        _encode_to_folder(encoder, file, out, None, {**options, "address": address})
+    else:
+        _encode_to_folder(encoder, file, out, shard or "1/1", options)
+
+
+def _names_a_file(out: str) -> bool:
+    """Whether --out is one file of vectors, and not a folder."""
     path = Path(out)
-    if "://" in out and path.suffix in (".npy", ".parquet"):
+    if "://" not in out:
+        return bool(path.suffix) and not path.is_dir()
+    if path.suffix in (".npy", ".parquet"):
         raise InputError(
             f"--out {out}: one file of vectors is a file of this machine; name a folder there"
         )
-    is_file = bool(path.suffix) and not path.is_dir() and "://" not in out
-    for_folders = f"is for a folder of vectors; --out {out} is a file"
-    for option, value, is_wrong, reason in (
-        ("--engine", engine, is_file, for_folders),
-        ("--shard", shard, is_file, for_folders),
-        ("--shard", shard, engine, "can't be given with --engine ray, which divides the files"),
-        ("--address", address, not engine, "is for --engine ray; add that"),
-    ):
-        if value and is_wrong:
-            raise InputError(f"{option} {reason}")
-    if is_file:
-        return _encode_to_file(encoder, file, path, **options)
+    return False
 
+
+def _encode_to_folder(
+    encoder: str, files: Sequence[str], out: str, shard: str | None, options: Mapping[str, Any]
+) -> None:
+    """Encodes each file of a shard into a file of the folder; on a Ray cluster without a shard."""
     from isotune.encoder.stream import progress
     from isotune.use.bulk.places import Place
 
     with progress(None) as advance:
-        if engine:
+        if shard is None:
             from isotune.use.bulk.on_ray import encode_on_ray
 
-            outcome = encode_on_ray(encoder, file, out, address=address, advance=advance, **options)
+            outcome = encode_on_ray(encoder, files, out, advance=advance, **options)
         else:
             from isotune.use.bulk.folder import encode_files
 
-            outcome = encode_files(
-                encoder, file, out, shard=shard or "1/1", advance=advance, **options
-            )
-    left = f"; {counted(outcome.left, 'file')} left" if outcome.left else ""
-    cut = f"; cut at the encoder's limit: {counted(outcome.cut, 'text')}" if outcome.cut else ""
+            outcome = encode_files(encoder, files, out, shard=shard, advance=advance, **options)
     made = f"this command made {outcome.made}, with {counted(outcome.rows, 'vector')}"
-    print(f"{Place.of(out).name}: {counted(outcome.parts, 'file')}; {made}{left}{cut}")
+    line = f"{Place.of(out).name}: {counted(outcome.parts, 'file')}; {made}"
+    if outcome.left:
+        line += f"; {counted(outcome.left, 'file')} left"
+    if outcome.cut:
+        line += f"; cut at the encoder's limit: {counted(outcome.cut, 'text')}"
+    print(line)
 
 
 def _encode_to_file(
@@ -90,36 +118,43 @@ def _encode_to_file(
 ) -> None:
     import time
 
-    import pyarrow as pa
-
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import written
-    from isotune.use.bulk.vector_file import SUFFIXES, encode_file, write_npy, write_parquet
+    from isotune.use.bulk.vector_file import SUFFIXES, encode_file
 
     if out.suffix not in SUFFIXES:
         raise InputError(
             f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder"
         )
-    with_text = out.suffix == ".parquet"
-    with_columns = with_text and len(files) == 1 and Path(files[0]).is_file()
-    schema = pa.schema({"sentence": pa.string()})
+    # The vectors of a single file get all its columns.
+    with_columns = out.suffix == ".parquet" and len(files) == 1 and Path(files[0]).is_file()
     with written(out, new=True) as path, progress(None) as advance:
-        rows = None if with_columns else read(files, Sentence, columns)
+        rows: Iterable[Sentence] = ()
+        if not with_columns:
+            rows = read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()
-        if rows is None:
+        if with_columns:
             count = encode_file(model, Path(files[0]), path, columns or {}, normalize, advance)
         else:
-            parts = model.encode_parts(
-                (row.sentence for row in rows), normalize=normalize, advance=advance
-            )
-            with path.open("wb") as target:
-                if with_text:
-                    tables = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
-                    count = write_parquet(target, schema, model.dimension, tables)
-                else:
-                    count = write_npy(target, model.dimension, (vectors for _, vectors in parts))
+            sentences = (row.sentence for row in rows)
+            parts = model.encode_parts(sentences, normalize=normalize, advance=advance)
+            count = _write_parts(parts, path, out.suffix, model.dimension)
         rate = count / (time.perf_counter() - start)
     print(f"{out}: {counted(count, 'vector')} of {model.dimension} features, {rate:,.0f} a second")
+
+
+def _write_parts(parts: Parts, path: Path, suffix: str, dimension: int) -> int:
+    """Writes a stream of sentences and their vectors; returns how many they are."""
+    import pyarrow as pa
+
+    from isotune.use.bulk.vector_file import write_npy, write_parquet
+
+    with path.open("wb") as target:
+        if suffix == ".npy":
+            return write_npy(target, dimension, (vectors for _, vectors in parts))
+        schema = pa.schema({"sentence": pa.string()})
+        tables = ((pa.table([texts], schema=schema), vectors) for texts, vectors in parts)
+        return write_parquet(target, schema, dimension, tables)

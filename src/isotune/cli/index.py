@@ -1,12 +1,17 @@
 """`isotune index`: a search index of the rows of files, made or brought up to date."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION, Name
 from isotune.kernels import Precision
+
+if TYPE_CHECKING:
+    from isotune.use.search import Changes, Index
 
 OUT = "The folder of the index. If the index is there already, the rows are added to it."
 
@@ -20,46 +25,56 @@ def index(
     id_column: Annotated[str | None, ID] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
-    with changed files, give the command again: only new and changed rows are encoded. A command that was stopped goes
-    on in the same way.
+    """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring
+    the index up to date with changed files, give the command again: only new and changed rows are
+    encoded. A command that was stopped goes on in the same way.
 
-    With the folder of another index in the place of files, its rows are encoded again into a new index, to use another
-    encoder. What this changes is printed first.
+    With the folder of another index in the place of files, its rows are encoded again into a new
+    index, to use another encoder. What this changes is printed first.
     """
-    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
     from isotune.use.search import Index, read_documents
     from isotune.use.search.index import DESCRIPTION
 
-    other = (
-        Index.open(file[0]) if len(file) == 1 and (Path(file[0]) / DESCRIPTION).exists() else None
-    )
-    if other is None and any((Path(name) / DESCRIPTION).exists() for name in file):
-        raise InputError("an index is encoded again by itself; name no other file with it")
-    if other is None:
-        documents = read_documents(file, columns, id_column)
-    elif columns or id_column:
-        raise InputError(
-            f"{file[0]}: an index has its columns and ids already; leave out --columns and --id"
-        )
-    if (
-        out / DESCRIPTION
-    ).exists():  # without --precision, the precision of the first rows is used again
-        rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)
-    else:
-        rows = Index.create(out, encoder, precision=precision or "auto")
-    if other is None:
-        changes = rows.add(documents, show_progress=True)
-    else:
-        if not len(rows):
-            kept, asked = other.kept_hits(rows.encoder)
-            print(
-                f"{kept:,} of {asked:,} texts of {file[0]} keep their nearest text with the other encoder"
+    if any((Path(name) / DESCRIPTION).exists() for name in file):
+        if len(file) > 1:
+            raise InputError("an index is encoded again by itself; name no other file with it")
+        other = Index.open(file[0])
+        if columns or id_column:
+            raise InputError(
+                f"{file[0]}: an index has its columns and ids already; leave out --columns and --id"
             )
-        changes = rows.add_index(other, show_progress=True)
+        rows = _open(out, encoder, precision)
+        changes = _add_index(rows, other, file[0])
+    else:
+        documents = read_documents(file, columns, id_column)
+        rows = _open(out, encoder, precision)
+        changes = rows.add(documents, show_progress=True)
     print(
-        f"{out}: {counted(len(rows), 'row')}; {changes.added:,} added, {changes.replaced:,} replaced",
-        end=", ",
+        f"{out}: {counted(len(rows), 'row')}; {changes.added:,} added, "
+        f"{changes.replaced:,} replaced, {changes.unchanged:,} there already"
     )
-    print(f"{changes.unchanged:,} there already")
+
+
+def _open(folder: Path, encoder: str, precision: Precision | None) -> Index:
+    """Opens the index in a folder, or makes a new one."""
+    from isotune.encoder.encoder import Encoder
+    from isotune.use.search import Index
+    from isotune.use.search.index import DESCRIPTION
+
+    if not (folder / DESCRIPTION).exists():
+        return Index.create(folder, encoder, precision=precision or "auto")
+    if precision:
+        return Index.open(folder, Encoder.load(encoder, precision=precision))
+    # Without --precision, the precision of the first rows is used again.
+    return Index.open(folder, encoder)
+
+
+def _add_index(rows: Index, other: Index, name: str) -> Changes:
+    """Encodes the rows of another index; says first what the new encoder changes."""
+    if not len(rows):
+        same, asked = other.kept_hits(rows.encoder)
+        print(
+            f"{same:,} of {asked:,} texts of {name} keep their nearest text with the other encoder"
+        )
+    return rows.add_index(other, show_progress=True)

@@ -1,29 +1,38 @@
 """`isotune label`: score pairs of your own sentences, to choose between encoders by them."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, Name, within
 
+if TYPE_CHECKING:
+    from isotune.data import ScoredPair
+    from isotune.encoder.encoder import Encoder
+    from isotune.evaluation.labelling.session import Session
+
 FILE = (
-    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
-    "more than 5,000 sentences, a random sample is used."
+    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a "
+    "named dataset. Of more than 5,000 sentences, a random sample is used."
 )
 OUT = (
-    "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks take. If the file exists, "
-    "the session goes on where it ended."
+    "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks "
+    "take. If the file exists, the session goes on where it ended."
 )
 ENCODERS = (
-    "The encoders between which the scores are to decide: the pairs are those on which the encoders differ most. With "
-    "one encoder, the pairs are spread over its similarities. Unset: the bundled model."
+    "The encoders between which the scores are to decide: the pairs are those on which the "
+    "encoders differ most. With one encoder, the pairs are spread over its similarities. Unset: "
+    "the bundled model."
 )
 BROWSER = "Show the pairs on a page, which answers to the same keys."
 HOST = (
-    "Serve the page at this address of the machine, such as its address in your network, to score on a phone. Whoever "
-    "can read the traffic of this network can read the sentences. Unset: 127.0.0.1, for this machine alone."
+    "Serve the page at this address of the machine, such as its address in your network, to score "
+    "on a phone. Whoever can read the traffic of this network can read the sentences. Unset: "
+    "127.0.0.1, for this machine alone."
 )
 
 
@@ -40,21 +49,79 @@ def label(
     host: Annotated[str | None, Parameter(help=HOST)] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
-    """The pairs are shown in the terminal, or on a page of the browser. Every score is written at once. With several
-    encoders the session ends by itself when the scores say which one is best.
+    """The pairs are shown in the terminal, or on a page of the browser. Every score is written at
+    once. With several encoders the session ends by itself when the scores say which one is best.
     """
-    import shlex
+    from isotune.bundled import BUNDLED_MODEL
+    from isotune.console import PlainConsole
+    from isotune.data import Sentence, read
+    from isotune.encoder.encoder import Encoder
+    from isotune.errors import InputError
+    from isotune.evaluation.labelling.choose import choose_pairs
+    from isotune.evaluation.labelling.session import FEWEST, Session, read_labels
+
+    if out.suffix != ".tsv":
+        raise InputError(f"--out {out}: scored pairs are written as .tsv")
+    # An unusable file is refused before anything is encoded.
+    read_labels(out)
+    rows = read(file, Sentence, columns)
+    # A line break would end the line of the file, and many programs read no further than to a NUL.
+    sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
+    with PlainConsole(stderr=True).status("choosing the pairs"):
+        loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
+        chosen = choose_pairs(sentences, loaded, pairs)
+    if not chosen:
+        raise InputError(f"{file}: at least two different sentences are needed")
+
+    def enough(labels: Sequence[ScoredPair]) -> str:
+        return _why_enough(labels, encoders, loaded)
+
+    session = Session(chosen, out, enough)
+    _score(session, browser, host)
+    if len(loaded) > 1 and len(session.labels) >= FEWEST:
+        _compare(out, len(session.labels), encoders, loaded)
+    _say_what_next(session.labels, out, file, columns or {}, encoders)
+
+
+def _why_enough(
+    labels: Sequence[ScoredPair], names: Sequence[str], encoders: Sequence[Encoder]
+) -> str:
+    """Says which encoder is best by the scores so far; empty if they don't tell."""
+    from isotune.evaluation.labelling.choose import surely_best
+
+    if len(encoders) < 2:
+        return ""
+    best = surely_best(labels, encoders)
+    if best is None:
+        return ""
+    return f"these scores are enough: {names[best]} is ahead by more than chance"
+
+
+def _score(session: Session, browser: bool, host: str | None) -> None:
+    """Has the pairs scored, on a page if that is asked for and a pair is left."""
+    from isotune.evaluation.labelling.session import score_in_terminal
+    from isotune.use.label_page import score_in_browser
+
+    if (browser or host) and session.pair:
+        score_in_browser(session, _show_page, host or "127.0.0.1")
+    else:
+        score_in_terminal(session, input, print)
+
+
+def _show_page(address: str) -> None:
+    """Says where the page is, and opens it."""
     import webbrowser
     from threading import Thread
 
-    from rich.console import Console
+    print(f"score the pairs in a browser, at {address}")
+    print("Ctrl-C ends the session; every score is saved", flush=True)
+    # A browser in the terminal ends with the page.
+    Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
-    from isotune.bundled import BUNDLED_MODEL
-    from isotune.cli.tables import stdout_console
-    from isotune.data import ScoredPair, Sentence, read
-    from isotune.encoder.encoder import Encoder
-    from isotune.encoder.finished import MODULES
-    from isotune.errors import InputError, counted
+
+def _compare(pairs: Path, count: int, names: Sequence[str], encoders: Sequence[Encoder]) -> None:
+    """Prints the scores of the encoders on the pairs, and what the pairs can't tell."""
+    from isotune.cli.tables import print_whole
     from isotune.evaluation import (
         compare_measured,
         comparison_tables,
@@ -62,66 +129,61 @@ def label(
         load_tasks,
         measure,
     )
-    from isotune.evaluation.labelling.choose import choose_pairs, surely_best
-    from isotune.evaluation.labelling.session import FEWEST, Session, read_labels, score_in_terminal
-    from isotune.use.label_page import score_in_browser
 
-    if out.suffix != ".tsv":
-        raise InputError(f"--out {out}: scored pairs are written as .tsv")
-    read_labels(out)  # an unusable file is refused before anything is encoded
-    rows = read(file, Sentence, columns)
-    # A line break would end the line of the file, and many programs read no further than to a NUL.
-    sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
-    with Console(stderr=True).status("choosing the pairs"):
-        loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
-        chosen = choose_pairs(sentences, loaded, pairs)
-    if not chosen:
-        raise InputError(f"{file}: at least two different sentences are needed")
-
-    def enough(labels: Sequence[ScoredPair]) -> str:
-        best = surely_best(labels, loaded) if len(loaded) > 1 else None
-        return (
-            ""
-            if best is None
-            else f"these scores are enough: {encoders[best]} is ahead by more than chance"
-        )
-
-    def show(address: str) -> None:
+    tasks = load_tasks([str(pairs)])
+    evaluations = [
+        measure(tasks, encoder, name) for name, encoder in zip(names, encoders, strict=True)
+    ]
+    comparison = compare_measured(evaluations)
+    print()
+    for table in comparison_tables(comparison.evaluations):
+        print_whole(table)
+    print_whole(difference_table(comparison))
+    differences = comparison.differences
+    if all(difference.tied for difference in differences):
+        # Scores are x 100, and an interval reaches half of its width to each side.
+        shown = 50 * max(difference.high - difference.low for difference in differences)
         print(
-            f"score the pairs in a browser, at {address}\nCtrl-C ends the session; every score is saved",
-            flush=True,
+            f"\nThese {count} scores can't tell which encoder is better: they show "
+            f"differences of more than {shown:.0f} points. Four times as many show half of that; "
+            "--pairs chooses more"
         )
-        Thread(
-            target=webbrowser.open, args=[address], daemon=True
-        ).start()  # a text browser ends with the page
 
-    session = Session(chosen, out, enough)
-    if (browser or host) and session.pair:
-        score_in_browser(session, show, host or "127.0.0.1")
-    else:
-        score_in_terminal(session, input, print)
-    if not (labels := session.labels):
+
+def _say_what_next(
+    labels: Sequence[ScoredPair],
+    pairs: Path,
+    file: str,
+    columns: Mapping[str, str],
+    encoders: Sequence[str],
+) -> None:
+    """Prints the commands that use the scores, if these are enough for the commands."""
+    import shlex
+
+    from isotune.encoder.finished import MODULES
+    from isotune.errors import counted
+    from isotune.evaluation.labelling.session import FEWEST
+
+    if not labels:
         print("\nno pair is scored")
         return
-    if len(loaded) > 1 and len(labels) >= FEWEST:
-        tasks, both = load_tasks([str(out)]), zip(encoders, loaded, strict=True)
-        comparison = compare_measured(measure(tasks, model, name) for name, model in both)
-        tables = comparison_tables(comparison.evaluations)
-        stdout_console().print("", *tables, difference_table(comparison), sep="\n")
-        if all(difference.tied for difference in comparison.differences):
-            shown = 50 * max(
-                difference.high - difference.low for difference in comparison.differences
-            )
-            print(
-                f"\nThese {len(labels)} scores can't tell which encoder is better: they show differences of more than "
-                f"{shown:.0f} points. Four times as many show half of that; --pairs chooses more"
-            )
-    named = ["--columns", *map("=".join, columns.items())] if columns else []
-    model = ["--model", encoders[0]] if encoders else []
-    command = shlex.join(["isotune", "train", file, *named, *model, "--dev", str(out)])
-    print(f"\n{out}: {counted(len(labels), 'scored pair')}. Choose by them: {command}")
-    kept, *_ = [
-        encoder for encoder in reversed(encoders) if (Path(encoder) / MODULES).exists()
-    ] or ["ENCODER"]
-    command = shlex.join(["isotune", "evaluate", kept, "--tasks", str(out), "--calibrate"])
-    print(f"Learn which cosines mean the same: {command}")
+    scored = f"\n{pairs}: {counted(len(labels), 'scored pair')}"
+    if len(labels) < FEWEST:
+        print(f"{scored}. {FEWEST} or more are needed to choose by them; the same command goes on")
+        return
+    if len({label.score for label in labels}) == 1:
+        print(f"{scored}, all with one score. Nothing can be chosen by them; score others too")
+        return
+    train = ["isotune", "train", file]
+    if columns:
+        train += ["--columns", *(f"{field}={column}" for field, column in columns.items())]
+    if encoders:
+        train += ["--model", encoders[0]]
+    print(f"{scored}. Choose by them: {shlex.join([*train, '--dev', str(pairs)])}")
+    # The last of the encoders that have a folder can keep what is learnt.
+    keeper = "ENCODER"
+    for encoder in encoders:
+        if (Path(encoder) / MODULES).exists():
+            keeper = encoder
+    evaluate = ["isotune", "evaluate", keeper, "--tasks", str(pairs), "--calibrate"]
+    print(f"Learn which cosines mean the same: {shlex.join(evaluate)}")

@@ -13,35 +13,39 @@ from isotune.errors import InputError
 if TYPE_CHECKING:
     Name = str
 else:
-    Name = (
-        str | Path
-    )  # a str always, which may be a path: the completion of a shell then offers files
+    # A name is always a str, which may be a path: the completion of a shell then offers files.
+    Name = str | Path
 ENCODER = Parameter(
     help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub."
 )
 PRECISION = Parameter(
     group="Computing",
-    help="The number type that the encoder computes in. bfloat16 is faster than float32 on many machines, and gives "
-    "slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, usually "
-    "float32.",
+    help="The number type that the encoder computes in. bfloat16 is faster than float32 on many "
+    "machines, and gives slightly different vectors. auto is bfloat16 on a GPU that has it, else "
+    "the type of the saved weights, usually float32.",
 )
 ENGINE = Parameter(
     group="Runs",
-    help="Make runs at the same time, on the Ray cluster at RAY_ADDRESS, whose machines share the folders, or by Ray "
-    "on this machine: one for each GPU, or for each core. Unset: one run after another, with all threads or the GPU.",
+    help="Make runs at the same time, on the Ray cluster at RAY_ADDRESS, whose machines share the "
+    "folders, or by Ray on this machine: one for each GPU, or for each core. Unset: one run after "
+    "another, with all threads or the GPU.",
 )
 THREADS = Parameter(group="Runs", help="With --engine ray: the CPU threads of a run. Unset: 1.")
-SOURCES = "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for standard input"
+SOURCES = (
+    "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for "
+    "standard input"
+)
 FILES = Parameter(help=f"The rows: {SOURCES}.", required=True)
 ID = Parameter(
     name="--id",
-    help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",
+    help="The column that tells rows apart. Unset: the column id, or else the file's name and the "
+    "line number.",
     metavar="COLUMN",
 )
 INDEX = Parameter(help="The folder of an index, which isotune index has made.")
 WHERE = Parameter(
-    help="Only rows that fit this condition, such as \"lang = 'en' and year > 2020\". The columns are id, text "
-    "and those of the files.",
+    help="Only rows that fit this condition, such as \"lang = 'en' and year > 2020\". The columns "
+    "are id, text and those of the files.",
     metavar="SQL",
 )
 JSON = Parameter(
@@ -51,8 +55,8 @@ LIST_JSON = Parameter(
     name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative=""
 )
 STAND_INS = Parameter(
-    help="Use data that stand in for published data where these are only on the Hugging Face hub, such as nli-sample "
-    "for all-nli. The page says so."
+    help="Use data that stand in for published data where these are only on the Hugging Face hub, "
+    "such as nli-sample for all-nli. The page says so."
 )
 
 
@@ -65,15 +69,22 @@ def for_the_list(as_json: bool) -> None:
 
 
 def key_values(form: str) -> Parameter:
-    """An option with the type {key: value} and words such as "sentence=body"; `form` shows the user how to write."""
+    """An option with the type {key: value}, from words such as "sentence=body".
 
-    def read(_: object, tokens: Sequence[Token] | Mapping[str, object]) -> dict[str, str]:
-        if isinstance(tokens, Mapping):  # of --option.key value
+    `form` shows how the words are written.
+    """
+
+    def read(hint: object, tokens: Sequence[Token] | Mapping[str, object]) -> dict[str, str]:
+        if isinstance(tokens, Mapping):
+            # They are those of --option.key value.
             raise ValueError(f"{', '.join(tokens)}: write {form}.")
+        values = {}
         for token in tokens:
-            if not all(token.value.partition("=")):
+            key, _, value = token.value.partition("=")
+            if not key or not value:
                 raise ValueError(f"{token.value}: write {form}.")
-        return dict(token.value.split("=", 1) for token in tokens)
+            values[key] = value
+        return values
 
     metavar = f"{form.partition(',')[0]}..."
     return Parameter(
@@ -91,15 +102,19 @@ COLUMNS = Parameter.combine(PAIRS, Parameter(help=COLUMN))
 def within(least: float, most: float) -> Parameter:
     """An option whose value, a finite number, is `least` or more and `most` or less."""
 
-    def check(_: object, value: float | None) -> None:
-        if value is not None and not least <= value <= most:
+    def check(hint: object, value: float | None) -> None:
+        if value is None:
+            return
+        if not least <= value <= most:
             raise ValueError(f"A number from {least:,g} to {most:,g} is needed.")
 
     return Parameter(validator=check)
 
 
 def labels(encoders: Sequence[str]) -> list[str]:
-    """A short label for each encoder: the name of its folder or run, or its whole path if two labels would be equal.
+    """A short label for each encoder: the name of its folder or run.
+
+    If two labels would be equal, they are the whole paths.
 
     >>> labels(["models/bert-tiny", "runs/demo/encoder"])
     ['bert-tiny', 'demo']
@@ -108,9 +123,18 @@ def labels(encoders: Sequence[str]) -> list[str]:
     """
     if not encoders:
         raise InputError("no encoder: name at least one folder or hub name")
-    paths = [Path(encoder).resolve() for encoder in encoders]
-    short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
-    return [
-        label if short.count(label) == 1 else whole
-        for label, whole in zip(short, encoders, strict=True)
-    ]
+    short = [_short_name(Path(encoder).resolve()) for encoder in encoders]
+    result = []
+    for label, whole in zip(short, encoders, strict=True):
+        if short.count(label) == 1:
+            result.append(label)
+        else:
+            result.append(whole)
+    return result
+
+
+def _short_name(path: Path) -> str:
+    """The name of a run in the place of that of its folder "encoder"."""
+    if path.name == "encoder" and path.parent.name:
+        return path.parent.name
+    return path.name

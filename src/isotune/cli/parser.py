@@ -1,52 +1,50 @@
 """How a command's function gets its arguments from the command line, by cyclopts.
 
-The function's parameters are the command's arguments and options; its docstring follows the summary in the help.
+The function's parameters are the command's arguments and options; its docstring follows the summary
+in the help.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any
 
-from cyclopts import App, Argument, CycloptsError, Group, Parameter
+from cyclopts import App, Argument, ArgumentCollection, CycloptsError, Group, Parameter
 from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 import isotune
+from isotune.console import PlainConsole
 from isotune.errors import InputError, nearest
 
-HELP_FLAGS = {"--help", "-h"}
 PLUGIN = (
-    "A Python file that adds to isotune, such as a method of your own. It is run before the other options are read. "
-    "The option can be given several times."
+    "A Python file that adds to isotune, such as a method of your own. It is run before the other "
+    "options are read. The option can be given several times."
 )
-DEVICE = "The device that computes: cpu, cuda, cuda:1 or mps. Unset: as ISOTUNE_DEVICE says, or else a GPU, or the CPU."
+DEVICE = (
+    "The device that computes: cpu, cuda, cuda:1 or mps. Unset: as ISOTUNE_DEVICE says, or else a "
+    "GPU, or the CPU."
+)
+# What other tools call a flag. The options of a recipe have their synonyms in the recipes.
+SYNONYMS = {
+    "filter": "where",
+    "limit": "k",
+    "o": "out",
+    "output": "out",
+    "output-dir": "out",
+    "top": "k",
+    "top-k": "k",
+}
 
 
-def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]]) -> int:
-    """Loads the plugins among the words, on which options can depend, and calls the command; returns the exit code.
+def call(command: str, words: Sequence[str], commands: Mapping[str, tuple[str, str]]) -> int:
+    """Calls the command and returns its exit code.
 
-    A command that is not among the `known` ones (name -> summary, example) installs the completion of these.
+    The plugins among the words are loaded first, because options can depend on them. `commands` has
+    the summary and the example of each command by its name. A command that is not among them
+    installs the completion of all that are.
     """
-    app = App(
-        name="isotune",
-        version=lambda: isotune.__version__,
-        help_format="plaintext",
-        group_parameters=Group.create_default_parameters("Options"),
-        default_parameter=Parameter(
-            negative=(), show_default=lambda value: str(value) if value else None
-        ),
-        suppress_keyboard_interrupt=False,
-        exit_on_error=False,
-        print_error=False,
-        verbose=False,
-        result_action="return_value",
-    )
-    app.meta.help_flags = (
-        app.meta.version_flags
-    ) = ()  # `app` answers them, when the plugins are loaded
-    app.meta.suppress_keyboard_interrupt = False
+    app = _new_app()
 
     @app.meta.default
     def load_plugins(
@@ -60,69 +58,110 @@ def call(command: str, words: Sequence[str], known: Mapping[str, tuple[str, str]
             isotune.load_plugin(path)
         if device:
             os.environ["ISOTUNE_DEVICE"] = device
-        for name, (summary, example) in known.items():
-            function = resolve_name(
-                f"isotune.cli.{name}:{'train_command' if name == 'train' else name}"
-            )
-            function = function(words) if name == "train" else function
-            paragraphs = [" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n")]
-            text = "\n\n".join(
-                [summary, f"For example:\n  isotune {name} {example}", *paragraphs]
-            ).strip()
-            app.command(function, name=name, help=text)
-            app[
-                name
-            ].usage = f"Usage: isotune {name} {_usage(app[name].assemble_argument_collection())}"
-        if command not in known:
+        for name, (summary, example) in commands.items():
+            _add_command(app, name, summary, example, words)
+        if command not in commands:
             app.register_install_completion_command(command)
-        if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:
-            return app.help_print(
-                [command]
-            )  # at once, because to parse the other words takes as long again
+        if _ask_for_help(words):
+            # The help comes at once, because to parse the other words takes as long again.
+            return app.help_print([command], console=PlainConsole())
         return app([command, *words])
 
-    if "-" in words and "--" not in words:
-        # To cyclopts a lone hyphen, which means standard input, is an option unless it stands after "--".
-        words = [*(word for word in words if word != "-"), "--", "-"]
     try:
-        result = app.meta(words)
+        result = app.meta(_hyphen_last(words))
     except CycloptsError as error:
-        raise _one_line(error, command, words) from error
-    return result if isinstance(result, int) else 0
+        raise _as_input_error(error, command, words) from error
+    if isinstance(result, int):
+        return result
+    return 0
+
+
+def _new_app() -> App:
+    """An app without commands, whose errors are raised."""
+    app = App(
+        name="isotune",
+        version=lambda: isotune.__version__,
+        help_format="plaintext",
+        group_parameters=Group.create_default_parameters("Options"),
+        default_parameter=Parameter(negative=(), show_default=_as_default),
+        suppress_keyboard_interrupt=False,
+        exit_on_error=False,
+        print_error=False,
+        verbose=False,
+        result_action="return_value",
+    )
+    # `app` answers the flags for help and the version, when the plugins are loaded.
+    app.meta.help_flags = ()
+    app.meta.version_flags = ()
+    app.meta.suppress_keyboard_interrupt = False
+    return app
+
+
+def _as_default(value: object) -> str | None:
+    """A default as the help shows it; None if it shows none."""
+    if value:
+        return str(value)
+    return None
+
+
+def _add_command(app: App, name: str, summary: str, example: str, words: Sequence[str]) -> None:
+    """Adds the function of a command, with its help. The options of `train` depend on the words."""
+    function: Callable[..., Any]
+    if name == "train":
+        function = resolve_name("isotune.cli.train:train_command")(words)
+    else:
+        function = resolve_name(f"isotune.cli.{name}:{name}")
+    paragraphs = [summary, f"For example:\n  isotune {name} {example}"]
+    for paragraph in (function.__doc__ or "").split("\n\n"):
+        paragraphs.append(" ".join(paragraph.split()))
+    app.command(function, name=name, help="\n\n".join(paragraphs).strip())
+    app[name].usage = f"Usage: isotune {name} {_usage(app[name].assemble_argument_collection())}"
 
 
 def _usage(arguments: Iterable[Argument]) -> str:
-    """What follows the command's name: the arguments in capitals, and the options without a default."""
+    """What follows the command's name: arguments in capitals, and options without a default."""
     words = []
-    for argument in (
-        argument for argument in arguments if argument.required or argument.index is not None
-    ):
-        several = "..." if argument.field_info.kind is argument.field_info.VAR_POSITIONAL else ""
-        metavar = f" {argument.parameter.metavar}" if argument.index is None else ""
-        word = f"{argument.name}{metavar}" if metavar else f"{argument.name.upper()}{several}"
-        words.append(word if argument.required else f"[{word}]")
+    for argument in arguments:
+        if argument.index is None:
+            if argument.required:
+                words.append(f"{argument.name} {argument.parameter.metavar}")
+            continue
+        word = argument.name.upper()
+        if argument.field_info.kind is argument.field_info.VAR_POSITIONAL:
+            word += "..."
+        if not argument.required:
+            word = f"[{word}]"
+        words.append(word)
     return " ".join([*words, "[OPTIONS]"])
 
 
-def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
-    error.verbose, error.command_chain = (
-        False,
-        (),
-    )  # else the function's signature and the command stand in the message
-    match error:
-        case UnknownOptionError(token=token, argument_collection=known):
-            option = (token.keyword or token.value).partition("=")[0]
-            meant = nearest(
-                option,
-                [name for argument in known for name in argument.names if name.startswith("-")],
-            )
-            message = f"Unknown option: {option}.{f' Did you mean {meant[0]}?' if meant else ''}"
-            if command == "train":
-                from isotune.cli.train import where_option_is
+def _ask_for_help(words: Sequence[str]) -> bool:
+    for word in words:
+        if word == "--":
+            return False
+        if word in ("--help", "-h"):
+            return True
+    return False
 
-                message = where_option_is(option, words) or message
-            elif command == "search":
-                message += " A text that begins with a dash stands behind --, after the options."
+
+def _hyphen_last(words: Sequence[str]) -> list[str]:
+    """The words with a lone hyphen, which means standard input, at the end, behind "--".
+
+    Elsewhere it is an option to cyclopts.
+    """
+    if "-" not in words or "--" in words:
+        return list(words)
+    return [*(word for word in words if word != "-"), "--", "-"]
+
+
+def _as_input_error(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
+    # Otherwise the function's signature and the command stand in the message.
+    error.verbose = False
+    error.command_chain = ()
+    match error:
+        case UnknownOptionError(token=token, argument_collection=ArgumentCollection() as arguments):
+            option = (token.keyword or token.value).partition("=")[0]
+            message = _no_option(option, arguments, command, words)
         case UnusedCliTokensError(unused_tokens=[word, *_]):
             message = f"Unexpected argument {word!r}."
         case MissingArgumentError(argument=Argument(index=int(), name=argument)):
@@ -130,3 +169,27 @@ def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> Input
         case _:
             message = str(error)
     return InputError(f"{message} See isotune {command} --help")
+
+
+def _no_option(
+    option: str, arguments: Iterable[Argument], command: str, words: Sequence[str]
+) -> str:
+    """Says that a command has no such option, and which is meant."""
+    synonyms = SYNONYMS
+    if command == "train":
+        from isotune.cli.train import where_option_is
+        from isotune.recipes.recipe import SYNONYMS as OPTION_SYNONYMS
+
+        place = where_option_is(option, words)
+        if place:
+            return place
+        synonyms = SYNONYMS | OPTION_SYNONYMS
+    names = [name for argument in arguments for name in argument.names]
+    flags = [name for name in names if name.startswith("-")]
+    similar = nearest(option, flags, synonyms)
+    message = f"Unknown option: {option}."
+    if similar:
+        message += f" Did you mean {similar[0]}?"
+    if command == "search":
+        message += " A text that begins with a dash stands behind --, after the options."
+    return message

@@ -15,29 +15,38 @@ def recipes(
     *,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> None:
-    """The list begins with the recipes for texts of your own. A recipe is printed as its file has it, with the paper,
-    the published score, the cost, and the source of each value. A changed copy, mine.toml, is a recipe of your own.
+    """The list begins with the recipes for texts of your own. A recipe is printed as its file has
+    it, with the paper, the published score, the cost, and the source of each value. A changed copy,
+    mine.toml, is a recipe of your own.
     """
+    from isotune.recipes import RECIPES
+
+    if name:
+        for_the_list(as_json)
+        print(RECIPES[name].read_text("utf-8"), end="")
+    else:
+        _list(as_json)
+
+
+def _list(as_json: bool) -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_list
     from isotune.recipes import RECIPES, Recipe, read_recipe
 
-    if name:
-        for_the_list(as_json)
-        print(RECIPES[name].read_text("utf-8"), end="")
-        return
-    entries, rows = [], []
-    for each in RECIPES:
-        recipe = Recipe.from_table(read_recipe(each), each)
-        data = dict.fromkeys(
-            source for stage in recipe.stages for source in recipe.inputs(stage).data
-        )
+    entries = []
+    rows = []
+    for name in RECIPES:
+        recipe = Recipe.from_table(read_recipe(name), name)
+        sources: dict[str, None] = {}
+        for stage in recipe.stages:
+            sources |= dict.fromkeys(recipe.inputs(stage).data)
         facts = recipe.model_dump(include={"title", "paper", "source", "published", "cost"})
-        entries.append({"name": each, "data": list(data), **facts})
-        rows.append((each, recipe.paper, recipe.title))
+        entries.append({"name": name, "data": list(sources), **facts})
+        rows.append((name, recipe.paper, recipe.title))
     columns = [
-        *(Column(header, no_wrap=True) for header in ("Recipe", "Paper")),
+        Column("Recipe", no_wrap=True),
+        Column("Paper", no_wrap=True),
         Column("What it is", overflow="fold"),
     ]
     print_list(as_json, entries, columns, rows)

@@ -1,22 +1,36 @@
 """`isotune serve`: encoders over HTTP."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
+if TYPE_CHECKING:
+    from isotune.encoder.encoder import Encoder
+    from isotune.use.search import Index
+
 ENCODERS = (
-    "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by side, such as one "
-    "after training and one before. The first is used for requests that name none."
+    "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by "
+    "side, such as one after training and one before. The first is used for requests that name "
+    "none."
 )
 INDEX = "An index that /search searches, made by isotune index with one of these encoders."
-HOST = "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from everywhere."
+HOST = (
+    "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from "
+    "everywhere."
+)
 PORT = "The port to listen at; 0 for any that is free."
 KEYS = "A file with the API keys that requests may have, one a line. Unset: requests need no key."
-ORIGINS = "Origins of other web pages whose scripts may call the server (CORS), such as https://example.com."
+ORIGINS = (
+    "Origins of other web pages whose scripts may call the server (CORS), such as "
+    "https://example.com."
+)
 QUEUE = "How many requests may be in progress; the next one is answered with status 429."
 TIMEOUT = "After how many seconds of waiting a request is answered with status 503."
 
@@ -35,49 +49,65 @@ def serve(
     timeout: Annotated[float, Parameter(help=TIMEOUT, group="Access"), within(0.001, 1e6)] = 60.0,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
-    """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
-    /openapi.json. The page is at its root.
+    """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health,
+    /metrics and /openapi.json. The page is at its root.
     """
-    import sys
-    from ipaddress import ip_address
-
     from isotune.errors import require_extra
 
     names = list(dict.fromkeys(encoder))
     short = labels(names)
     require_extra("serve", "httptools", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
-    from isotune.use.serve.app import LOCAL_NAMES, application
+    from isotune.use.serve.app import application
     from isotune.use.serve.limits import Limits
     from isotune.use.serve.server import listen, read_keys
     from isotune.use.serve.server import serve as run
 
     accepted = read_keys(keys)
-    listener, url = listen(host, port)  # first: loading takes seconds, and the port may be taken
+    # The address comes first: loading takes seconds, and the port may be taken.
+    listener, url = listen(host, port)
     with listener:
-        encoders = {
-            label: Encoder.load(name, precision=precision)
-            for label, name in zip(short, names, strict=True)
-        }
+        encoders = {}
+        for label, name in zip(short, names, strict=True):
+            encoders[label] = Encoder.load(name, precision=precision)
         limits = Limits(requests=queue, seconds=timeout)
-        opened = None
-        if index:
-            from isotune.use.search import Index
-
-            prints = {model.fingerprint(): model for model in encoders.values()}
-            opened = Index.open(index)
-            opened = Index.open(
-                index, prints.get(opened.description["fingerprint"], next(iter(encoders.values())))
-            )
-        is_local = ip_address(listener.getsockname()[0]).is_loopback
-        if not is_local and not accepted:
-            print(
-                "warning: everyone who reaches this address may use the server; --keys limits this",
-                file=sys.stderr,
-            )
-        hosts = (*LOCAL_NAMES, host) if is_local else ()
         app = application(
-            encoders, limits=limits, keys=accepted, origins=origins, index=opened, hosts=hosts
+            encoders,
+            limits=limits,
+            keys=accepted,
+            origins=origins,
+            index=_open_index(index, encoders),
+            hosts=_local_hosts(listener.getsockname()[0], host, accepted),
         )
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)
+
+
+def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index | None:
+    """Opens an index with that of the encoders that has made it, or else with the first."""
+    if folder is None:
+        return None
+    from isotune.use.search import Index
+
+    fingerprint = Index.open(folder).description["fingerprint"]
+    for encoder in encoders.values():
+        if encoder.fingerprint() == fingerprint:
+            return Index.open(folder, encoder)
+    return Index.open(folder, next(iter(encoders.values())))
+
+
+def _local_hosts(address: str, host: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """The names of this machine under which the server answers, if only this machine reaches it."""
+    import sys
+    from ipaddress import ip_address
+
+    from isotune.use.serve.app import LOCAL_NAMES
+
+    if ip_address(address).is_loopback:
+        return (*LOCAL_NAMES, host)
+    if not keys:
+        print(
+            "warning: everyone who reaches this address may use the server; --keys limits this",
+            file=sys.stderr,
+        )
+    return ()

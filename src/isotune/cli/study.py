@@ -1,16 +1,22 @@
 """`isotune study`: a comparison of methods, models or options, which a file describes."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_the_list, within
 
-NAME = "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these are listed."
+NAME = (
+    "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these "
+    "are listed."
+)
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
 RUNS = "The folder for the runs. Several studies can share it. Unset: runs in the study's folder."
-MODEL = "Use this model instead of every model of the study: a folder, a name on the Hugging Face hub, or bert-tiny."
+MODEL = (
+    "Use this model instead of every model of the study: a folder, a name on the Hugging Face "
+    "hub, or bert-tiny."
+)
 SEEDS = "Use these seeds instead of the study's."
 
 
@@ -29,8 +35,8 @@ def study(
     threads: Annotated[int | None, THREADS, within(1, 1000)] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
-    """The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give
-    the same command again: finished runs are kept.
+    """The study ends with a page of tables, significance tests and figures. To resume a study that
+    was stopped, give the same command again: finished runs are kept.
     """
     if not name:
         _list(as_json)
@@ -38,13 +44,16 @@ def study(
     for_the_list(as_json)
     from isotune.lab.studies.run_study import run_study
 
-    out = out or Path("studies", name.removesuffix(".toml"))
-    running: dict[str, Any] = {
-        "stand_ins": stand_ins,
-        "on_ray": engine == "ray",
-        "threads": threads,
-    }
-    outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, **running)
+    outcome = run_study(
+        name,
+        out or Path("studies", name.removesuffix(".toml")),
+        runs=runs,
+        model=model,
+        seeds=seeds,
+        stand_ins=stand_ins,
+        on_ray=engine == "ray",
+        threads=threads,
+    )
     print(outcome.page)
     return int(outcome.failed > 0)
 
@@ -57,6 +66,5 @@ def _list(as_json: bool) -> None:
 
     titles = {name: read_study(name).title for name in study_names()}
     entries = [{"name": name, "title": title} for name, title in titles.items()]
-    print_list(
-        as_json, entries, (Column("Study", no_wrap=True), "What it compares"), titles.items()
-    )
+    columns = [Column("Study", no_wrap=True), "What it compares"]
+    print_list(as_json, entries, columns, titles.items())

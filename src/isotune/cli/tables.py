@@ -5,26 +5,28 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from isotune.console import MOST_WIDTH, PlainConsole
 
-def stdout_console() -> Console:
-    """Standard output without rich's markup, colours and emoji: in nli:train, rich would read :train: as a picture."""
-    width = (
-        None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
-    )  # a pipe gets whole rows
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+# A column of a table needs a character, a space on both sides, and a line.
+LEAST_COLUMN_WIDTH = 4
+
+
+def stdout_console() -> PlainConsole:
+    """Standard output; in a pipe, whole rows are printed, however long they are."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return PlainConsole()
+    return PlainConsole(width=MOST_WIDTH)
 
 
 def print_json(content: object) -> None:
-    """Prints JSON. Dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null."""
+    """Prints JSON: dates in ISO 8601, bytes as URL-safe base64, NaN and infinities as null."""
     from pydantic_core import to_json
 
-    print(
-        to_json(content, indent=2, bytes_mode="base64", inf_nan_mode="null", fallback=str).decode()
-    )
+    text = to_json(content, indent=2, bytes_mode="base64", inf_nan_mode="null", fallback=str)
+    print(text.decode())
 
 
 def print_list(
@@ -45,4 +47,14 @@ def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[str | T
     table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for row in rows:
         table.add_row(*row)
-    stdout_console().print(table)
+    print_whole(table)
+
+
+def print_whole(table: Table) -> None:
+    """Prints a table with all its columns; a terminal that is too narrow breaks the lines."""
+    console = stdout_console()
+    # One more line ends the table.
+    least = LEAST_COLUMN_WIDTH * len(table.columns) + 1
+    if console.width < least:
+        console.width = least
+    console.print(table)

@@ -67,14 +67,15 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
         # Nothing of rich is called, because it draws from Python's global random generator.
         yield lambda count: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    console = Console(stderr=True)
+    from isotune.console import PlainConsole
+
+    console = PlainConsole(stderr=True)
     columns = (
         "encoding",
         BarColumn(),
-        TextColumn("{task.completed:,} sentences, {task.fields[rate]:,.0f} a second"),
+        TextColumn("{task.completed:,} sentences, {task.fields[rate]:,.0f} a second", markup=False),
     )
     start = time.perf_counter()
     done = 0

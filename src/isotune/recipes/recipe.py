@@ -294,6 +294,17 @@ def _settable(method: str) -> set[str]:
     return _stage_keys(method) - {"mlm_weight"}
 
 
+# What other tools call an option.
+SYNONYMS = {
+    "bs": "batch_size",
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "max-seq-length": "max_length",
+    "max-steps": "steps",
+    "num-train-epochs": "epochs",
+}
+
+
 def _stage_keys(method: str) -> set[str]:
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
 
@@ -302,7 +313,7 @@ def _unknown(kind: str, key: str, keys: Iterable[str]) -> InputError:
     """The error for an option that does not exist, or that stands in the table `as_released`."""
     if key in AsReleased.model_fields:
         keys = [f"as_released.{key}"]
-    return unknown(kind, key, keys)
+    return unknown(kind, key, keys, synonyms=SYNONYMS)
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from math import inf
 from pathlib import Path
 from typing import IO, Any, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isotune.console import PlainConsole
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.report import read_records, sealed
@@ -61,12 +61,12 @@ class Recorder:
         self._watch = watch
         self._log: IO[str] = log.open("a", encoding="utf-8")
         # A notebook gets the lines as one stream, and the bar as one display that changes.
-        notebook = Console().is_jupyter and not quiet and folder is not None
+        notebook = PlainConsole().is_jupyter and not quiet and folder is not None
         plain: dict[str, Any] = {}
         if notebook:
             plain = {"force_jupyter": False, "force_terminal": False}
         # With soft wraps, commands stay whole.
-        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, **plain)
+        self._console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, **plain)
         self._bar = _progress_bar(self._console, disable=quiet or not self._console.is_terminal)
         self._shown: dict[str, str] = {}
         self._display: Any = None
@@ -113,7 +113,7 @@ class Recorder:
         self._write(text)
         # A terminal may have been closed; train.log has the line.
         with suppress(OSError):
-            self._console.print(text, markup=False, emoji=False)
+            self._console.print(text)
 
     def warn(self, step: int, text: str) -> None:
         """Writes a warning, which the report repeats; the same warning is written only once."""
@@ -174,13 +174,13 @@ def _damaged(metrics: Path, how: str) -> InputError:
     return InputError(f"{metrics}: it is damaged ({how}); start again in another folder")
 
 
-def _progress_bar(console: Console, disable: bool) -> Progress:
+def _progress_bar(console: PlainConsole, disable: bool) -> Progress:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[shown]}"),
+        TextColumn("{task.fields[shown]}", markup=False),
     )
     # The time left follows from the last thousand steps, also where a step takes longer than rich's
     # 30 seconds.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+from isotune.console import PlainConsole
 from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies import Study
 from isotune.lab.studies.job import RESULT, VALUES, Job
@@ -68,7 +68,7 @@ def make(
     """Makes the runs; returns them and the lines that were printed."""
 
     def make_runs(workers: Workers) -> tuple[StudyRuns, list[str]]:
-        runs = StudyRuns(STUDY, tmp_path, "", Console(soft_wrap=True, highlight=False))
+        runs = StudyRuns(STUDY, tmp_path, "", PlainConsole(soft_wrap=True))
         runs.make(workers)  # type: ignore[arg-type]
         return runs, capsys.readouterr().out.splitlines()
 

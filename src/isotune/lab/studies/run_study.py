@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
+from isotune.console import PlainConsole
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, counted, telling
@@ -98,7 +98,8 @@ def run_study(  # noqa: PLR0913
     study = _as_asked(read_study(name), model, seeds, options or {}, stand_ins=stand_ins)
     folder = Path(runs or Path(out, "runs"))
     # This refuses wrong names, before anything is written.
-    all_runs = StudyRuns(study, folder, model, _console(quiet=quiet))
+    console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, force_jupyter=False)
+    all_runs = StudyRuns(study, folder, model, console)
     _make_folders([Path(out), folder])
     with RayRuns(threads or 1) if on_ray else nullcontext(RunsHere()) as workers:
         all_runs.make(workers)
@@ -133,12 +134,6 @@ def _as_asked(
     if study.note:
         departed.append(study.note)
     return study.model_copy(update={"note": " ".join(departed), "cost": ""})
-
-
-def _console(*, quiet: bool) -> Console:
-    return Console(
-        stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True, force_jupyter=False
-    )
 
 
 def _make_folders(folders: Iterable[Path]) -> None:
@@ -193,7 +188,7 @@ def _sizes(name: str) -> dict[str, float]:
 class StudyRuns:
     """The runs of a study, each in a folder named by its key."""
 
-    def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
+    def __init__(self, study: Study, folder: Path, model: str, console: PlainConsole) -> None:
         """Plans the runs and checks what they read and show; makes nothing yet."""
         self.study = study
         self.model = model
