@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from isotune.data.cache import cache_folder
 from isotune.data.layouts import read_layout
-from isotune.data.records import FORMATS, Opened, format_of, opened
+from isotune.data.records import FORMATS, Opened, format_of, name_classes, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, require_extra, unknown
 
@@ -82,7 +82,10 @@ def open_hub(
                 if split:
                     raise InputError(f"{source}: a file has no splits; leave out :{split}")
                 with opened(path) as file:
-                    yield from format_of(path)(file, str(source))
+                    file_records = format_of(path)(file, str(source))
+                    if labelled:
+                        file_records = name_classes(str(source), file_records)
+                    yield from file_records
             else:
                 import datasets
 
@@ -167,15 +170,10 @@ def _read_split(source: HubSource, split: str, splits: Any, labelled: bool) -> R
     split = split or "train"
     if split not in splits:
         raise unknown(f"split of {source}", split, splits)
-    features = splits[split].features or {} if labelled else {}
-    names = {
-        key: feature.names
-        for key, feature in features.items()
-        if isinstance(feature, datasets.ClassLabel)
-    }
-    for number, record in enumerate(splits[split], 1):
-        if all(record[key] not in (None, -1) for key in names):
-            yield (
-                number,
-                {**record, **{key: classes[record[key]] for key, classes in names.items()}},
-            )
+    rows = splits[split]
+    classes = {}
+    if labelled:
+        for column, feature in (rows.features or {}).items():
+            if isinstance(feature, datasets.ClassLabel):
+                classes[column] = feature.names
+    yield from name_classes(str(source), enumerate(rows, 1), classes)

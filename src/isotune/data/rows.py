@@ -8,7 +8,9 @@ import logging
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral
+from contextlib import suppress
+from itertools import islice
+from numbers import Integral, Real
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from isotune.errors import InputError, counted, unknown
@@ -74,11 +76,16 @@ Records: TypeAlias = Iterator[
 ]  # each record with its line (or row) number, from 1
 
 
+_ReadValue: TypeAlias = Callable[[object, str, str], object]
+"""Reads a value. The arguments are the value, its column, and its place for error messages."""
+
+
 class Cells(dict[str, object]):
     """A record of a file without types, such as .csv: its values are text, and may stand for numbers."""
 
 
 BLOCK_CHARACTERS = 10_000_000  # of what is tokenised at once; 16,384 sentences of 600 characters
+SEARCHED_FOR_BLANKS = 100_000  # later records in which an error about a blank value counts others
 
 # The column names that need no `columns` option, in order of preference. The names of a tuple go together. The first
 # tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
@@ -122,33 +129,65 @@ def to_rows(
     a row, and a blank text gives none. The first record decides which columns are read: `columns` (field -> column)
     names those that do not have a usual name. `source` is a name for error messages.
     """
-    groups: list[tuple[str, ...]] = []
+    readers: list[list[tuple[str, _ReadValue]]] = []
     blank: list[int] = []
-    empty = True
+    is_empty = True
+    records = iter(records)
     for number, record in records:
-        groups = groups or checked_columns(source, row_type, list(record), columns or {})
+        if not readers:
+            groups = checked_columns(source, row_type, list(record), columns or {})
+            readers = [_readers(row_type, group) for group in groups]
         place = f"{source}:{number}"
-        for group in groups:
-            fields = zip(row_type._fields, group, strict=True)
-            try:
-                values = [
-                    _READ_VALUE.get(field, text_value)(record[column], column, place)
-                    for field, column in fields
-                ]
-            except KeyError as missing:
-                raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
+        for reader in readers:
+            values = _read_values(record, reader, place)
             if "" not in values:
-                empty = False
+                is_empty = False
                 yield cast(R, row_type._make(values))
             elif row_type is Sentence:
                 blank.append(number)
             else:
-                raise InputError(
-                    f"{place}: {group[values.index('')]} is blank; fill it, or delete the row"
-                )
+                column, _ = reader[values.index("")]
+                raise _blank_error(place, column, records)
     tell_blank(source, blank)
-    if empty:
+    if is_empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
+
+
+def _readers(row_type: type[Row], group: Sequence[str]) -> list[tuple[str, _ReadValue]]:
+    """For each field of the row type, its column and the function that reads a value of the column."""
+    readers = []
+    for field, column in zip(row_type._fields, group, strict=True):
+        readers.append((column, _READ_VALUE.get(field, text_value)))
+    return readers
+
+
+def _read_values(
+    record: Record, readers: Iterable[tuple[str, _ReadValue]], place: str
+) -> list[object]:
+    try:
+        return [read(record[column], column, place) for column, read in readers]
+    except KeyError as missing:
+        raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
+
+
+def _blank_error(
+    place: str, column: str, later_records: Iterator[tuple[int, Record]]
+) -> InputError:
+    """Makes the error for a blank value, which says how many later records have a blank value there too."""
+    count = 0
+    # A later record may be malformed. The blank value comes before it, and is what is told.
+    with suppress(InputError):
+        for _, record in islice(later_records, SEARCHED_FOR_BLANKS):
+            value = record.get(column)
+            is_blank_text = isinstance(value, str) and not value.strip()
+            if is_blank_text or is_missing(value):
+                count += 1
+    if count == 0:
+        return InputError(f"{place}: {column} is blank; fill it, or delete the row")
+    return InputError(
+        f"{place}: {column} is blank, and so it is in {counted(count, 'later row')}; fill them, "
+        "or delete the rows"
+    )
 
 
 def tell_blank(source: str, lines: Sequence[int]) -> None:
@@ -217,14 +256,24 @@ def _names(columns: Iterable[str]) -> str:
 
 
 def text_value(value: object, column: str, place: str) -> str:
-    """The stripped text of a column; empty for None."""
-    if value is None:
-        return ""
+    """The stripped text of a column; empty for a missing value."""
     if not isinstance(value, str):
+        if is_missing(value):
+            return ""
         raise InputError(f"{place}: {column} must be text, not {value!r:.50}")
     if not is_unicode(value):
         raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
     return value.strip()
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: None, NaN, or NA and NaT of pandas."""
+    if value is None:
+        return True
+    if isinstance(value, Real):
+        # NaN alone differs from itself.
+        return bool(value != value)
+    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def blocks(
@@ -258,10 +307,17 @@ def normalized(text: str) -> bytes:
     return "".join(filter(str.isalnum, text.casefold())).encode()
 
 
-def _label(value: object, column: str, place: str) -> str:
-    return (
-        str(value) if isinstance(value, Integral) else text_value(value, column, place)
-    )  # numpy's integers too
+def label_value(value: object, column: str, place: str) -> str:
+    """The label of a column; empty for a missing value.
+
+    A table turns whole numbers into floats where another row has no value. So 1.0 is the label "1".
+    """
+    # Integral and Real are the numbers of numpy too.
+    if isinstance(value, Integral):
+        return str(value)
+    if isinstance(value, Real) and float(value).is_integer():
+        return str(int(value))
+    return text_value(value, column, place)
 
 
 def _score(value: object, column: str, place: str) -> float:
@@ -275,4 +331,4 @@ def _score(value: object, column: str, place: str) -> float:
 
 
 _ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr(code).isalnum())
-_READ_VALUE: Mapping[str, Callable[[object, str, str], object]] = {"label": _label, "score": _score}
+_READ_VALUE: Mapping[str, _ReadValue] = {"label": label_value, "score": _score}
