@@ -2,12 +2,13 @@
 
 | rows asked for | made from | which |
 |---|---|---|
-| `Pair` | labelled pairs | pairs that mean the same; in natural language inference, the entailed pairs |
-| `Pair` | scored pairs | pairs with at least a given score |
-| `Triplet` | labelled pairs | a premise, a hypothesis that it entails, and a hypothesis that it contradicts |
+| `Pair` | labelled pairs | those that mean the same; in language inference, the entailed ones |
+| `Pair` | scored pairs | those with at least a given score |
+| `Triplet` | labelled pairs | a premise, a hypothesis that it entails, one that it contradicts |
 
-The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order of the source, so no
-hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
+The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order
+of the source, so no hypothesis is used twice. A triplet is given as soon as its last part is read;
+memory grows with the distinct premises.
 """
 
 from collections import defaultdict, deque
@@ -31,14 +32,18 @@ from isotune.data.rows import (
 )
 from isotune.errors import InputError
 
-# The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators disagree.
+# The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators
+# disagree.
 NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailment", "-"})
 _OPPOSITE = {"entailment": "contradiction", "contradiction": "entailment"}
 
 
 @dataclass(frozen=True)
 class RowQuery(Generic[R]):
-    """Which rows to make of the records of a source: the arguments of `read`, and what the catalogue adds."""
+    """Which rows to make of the records of a source.
+
+    It holds the arguments of `read`, and what the catalogue adds.
+    """
 
     row_type: type[R]
 
@@ -51,7 +56,8 @@ class RowQuery(Generic[R]):
     positive: str = ""
     """The label, in lower case, of pairs that mean the same.
 
-    If it is empty and the first label is one of natural language inference, the entailed pairs are taken.
+    If it is empty and the first label is one of natural language inference, the entailed pairs are
+    taken.
     """
 
 
@@ -136,9 +142,10 @@ def _require_known_label(source: str, label: str, columns: Mapping[str, str]) ->
     if label in NLI_LABELS or "label" in columns:
         return
     raise InputError(
-        f"{source}: can't tell which pairs mean the same: the first has the label {label!r}, and only "
-        "labels of natural language inference, such as entailment, are known. Name the label with "
-        "positive; or, if higher labels are more similar, give min_score (1 takes labels of 1 or more)"
+        f"{source}: can't tell which pairs mean the same: the first has the label {label!r}, and "
+        "only labels of natural language inference, such as entailment, are known. Name the label "
+        "with positive; or, if higher labels are more similar, give min_score (1 takes labels of 1 "
+        "or more)"
     )
 
 

@@ -1,10 +1,11 @@
 """Reads records, {column name: value}, from files and streams, one at a time.
 
-The table `FORMATS` has a function for each file format. It turns a binary stream into (line number, record) pairs, and
-holds no more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
+The table `FORMATS` has a function for each file format. It turns a binary stream into (line number,
+record) pairs, and holds no more than one line, or one batch of a parquet file, so memory does not
+grow with the corpus.
 
-Text is UTF-8. A line ends at a line feed, a carriage return, or both; Unicode's other line separators are part of a
-sentence. Blank lines are no records, but they count as lines.
+Text is UTF-8. A line ends at a line feed, a carriage return, or both; Unicode's other line
+separators are part of a sentence. Blank lines are no records, but they count as lines.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from io import TextIOWrapper
 from itertools import chain
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from isotune.bundled import MODEL_FILES
 from isotune.data.rows import Cells, Record, Records, is_missing
@@ -62,11 +63,14 @@ class Opened:
 
 
 def read_file(path: Path) -> Records:
-    """The records of a file, in the format that its name ends with. The file is opened with the first record."""
+    """The records of a file, in the format that its name ends with.
+
+    The file is opened when the first record is read.
+    """
     if any((path / file).exists() for file in MODEL_FILES):
         raise InputError(
-            f"{path}: this is a model, and text is needed here; isotune train takes the model as --model, other "
-            "commands take it before the text"
+            f"{path}: this is a model, and text is needed here; isotune train takes the model as "
+            "--model, other commands take it before the text"
         )
     if path.is_dir():
         raise InputError(f"{path}: a folder; name its files with a pattern, such as '{path}/*.txt'")
@@ -80,7 +84,7 @@ def read_file(path: Path) -> Records:
 
 
 def format_of(path: Path) -> Format:
-    """The function that reads files with this name's suffix; an InputError if the suffix is unknown."""
+    """The function that reads files whose name ends so; raises `InputError` if there is none."""
     compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if compressed else path.name).suffix.lower()
     if suffix not in FORMATS or (compressed and suffix == ".parquet"):
@@ -96,16 +100,17 @@ def format_of(path: Path) -> Format:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file as a binary stream, a .gz uncompressed; an error of reading in the block becomes one line too."""
+    """Opens a file as a binary stream, a .gz uncompressed.
+
+    An error of reading in the block becomes one line too.
+    """
     problem = f"{path}: not a whole gzip file"
     damaged = telling((EOFError, zlib.error, gzip.BadGzipFile), problem)
-    with telling(OSError, f"{path}: can't be read"), damaged:
-        if path.suffix.lower() == ".gz":
-            file = cast(BinaryIO, gzip.open(path, "rb"))
-        else:
-            file = path.open("rb")
-        with file:
-            yield file
+    open_file: Callable[..., Any] = open
+    if path.suffix.lower() == ".gz":
+        open_file = gzip.open
+    with telling(OSError, f"{path}: can't be read"), damaged, open_file(path, "rb") as file:
+        yield file
 
 
 def read_text(file: BinaryIO, name: str) -> Records:
@@ -150,7 +155,7 @@ def _csv(file: BinaryIO, name: str) -> Records:
 
 
 def _tsv(file: BinaryIO, name: str) -> Records:
-    """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
+    """Reads fields between tabs; a quote is a plain character, as in all STS and GLUE files."""
 
     def numbered() -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(decoded_lines(file, name), 1):
@@ -248,7 +253,10 @@ def _may_have_nanoseconds(value: pyarrow.Scalar) -> bool:
 
 
 def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
-    """Reads a parquet file in batches of at most so many rows; the first is empty, for a file without rows."""
+    """Reads a parquet file in batches of at most so many rows.
+
+    The first batch is empty, for a file without rows.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -278,7 +286,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, Cells]]:
-    """Makes records of (number, fields) pairs, the first of which is the header; leaves out blank lines."""
+    """Makes records of (number, fields); the header comes first, and blank lines are left out."""
     header: list[str] = []
     for number, fields in lines:
         if len(fields) < 2 and not "".join(fields).strip():
@@ -363,8 +371,8 @@ def name_classes(
 ) -> Records:
     """Gives the names of classes in the place of their numbers, where a table has class columns.
 
-    Records without a class, which is -1 or no value, are left out and counted in a warning. `classes`
-    has the names for each class column. Without it, the table's own metadata is read.
+    Records without a class, which is -1 or no value, are left out and counted in a warning.
+    `classes` has the names for each class column. Without it, the table's own metadata is read.
     """
     first = next(records, None)
     if first is None:
@@ -394,7 +402,7 @@ def name_classes(
 
 
 def _classes_of(record: Record) -> dict[str, Sequence[str]]:
-    """The class columns of a table that the library `datasets` wrote: it puts them into the metadata."""
+    """The class columns of a table that `datasets` wrote: they are in the table's metadata."""
     if not isinstance(record, TableRow):
         return {}
     schema = record.batch.schema

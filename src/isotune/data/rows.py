@@ -1,7 +1,8 @@
 """The row types, and how a record of a file becomes rows of one type.
 
-A row type is a NamedTuple class. Its text fields come first; they hold stripped text that is never blank. A label is
-text, a score is a finite float. A record is one line of a source as {column name: value}.
+A row type is a NamedTuple class. Its text fields come first; they hold stripped text that is never
+blank. A label is text, a score is a finite float. A record is one line of a source as {column name:
+value}.
 """
 
 import logging
@@ -32,7 +33,7 @@ class Pair(NamedTuple):
 
 
 class Triplet(NamedTuple):
-    """A sentence, a sentence that means the same, and a sentence that does not (a hard negative)."""
+    """A sentence, one that means the same, and one that does not (a hard negative)."""
 
     anchor: str
     positive: str
@@ -55,11 +56,14 @@ class LabelledSentence(NamedTuple):
 
 
 HIGHEST_SCORE = 5.0
-"""The score of two sentences that mean the same, in the STS tasks and wherever a source doesn't name another."""
+"""The score of two sentences that mean the same.
+
+It holds in the STS tasks, and wherever a source doesn't name another.
+"""
 
 
 class ScoredPair(NamedTuple):
-    """Two sentences and how similar they are, on the scale of the source; higher is more similar."""
+    """Two sentences and how similar they are; higher is more similar, on the source's scale."""
 
     sentence1: str
     sentence2: str
@@ -81,14 +85,17 @@ _ReadValue: TypeAlias = Callable[[object, str, str], object]
 
 
 class Cells(dict[str, object]):
-    """A record of a file without types, such as .csv: its values are text, and may stand for numbers."""
+    """A record of a file without types, such as .csv.
+
+    Its values are text, and may stand for numbers.
+    """
 
 
 BLOCK_CHARACTERS = 10_000_000  # of what is tokenised at once; 16,384 sentences of 600 characters
 SEARCHED_FOR_BLANKS = 100_000  # later records in which an error about a blank value counts others
 
-# The column names that need no `columns` option, in order of preference. The names of a tuple go together. The first
-# tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
+# The column names that need no `columns` option, in order of preference. The names of a tuple go
+# together. The first tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
 _SENTENCES = (("sentence",), ("text",))
 _PAIRS = (
     ("sentence1", "sentence2"),  # STS, GLUE
@@ -125,9 +132,10 @@ def to_rows(
 ) -> Iterator[R]:
     """Turns records into rows, one at a time.
 
-    A record gives one row. There is one exception: if the row type is `Sentence`, each text column of the record gives
-    a row, and a blank text gives none. The first record decides which columns are read: `columns` (field -> column)
-    names those that do not have a usual name. `source` is a name for error messages.
+    A record gives one row. There is one exception: if the row type is `Sentence`, each text column
+    of the record gives a row, and a blank text gives none. The first record decides which columns
+    are read: `columns` (field -> column) names those that do not have a usual name. `source` is a
+    name for error messages.
     """
     readers: list[list[tuple[str, _ReadValue]]] = []
     blank: list[int] = []
@@ -154,7 +162,7 @@ def to_rows(
 
 
 def _readers(row_type: type[Row], group: Sequence[str]) -> list[tuple[str, _ReadValue]]:
-    """For each field of the row type, its column and the function that reads a value of the column."""
+    """For each field of the row type: its column, and the function that reads a value there."""
     readers = []
     for field, column in zip(row_type._fields, group, strict=True):
         readers.append((column, _READ_VALUE.get(field, text_value)))
@@ -173,7 +181,7 @@ def _read_values(
 def _blank_error(
     place: str, column: str, later_records: Iterator[tuple[int, Record]]
 ) -> InputError:
-    """Makes the error for a blank value, which says how many later records have a blank value there too."""
+    """Makes the error for a blank value, which counts the later records that have one there too."""
     count = 0
     # A later record may be malformed. The blank value comes before it, and is what is told.
     with suppress(InputError):
@@ -191,7 +199,10 @@ def _blank_error(
 
 
 def tell_blank(source: str, lines: Sequence[int]) -> None:
-    """Warns of the lines (of a parquet file, the rows) of a source whose text is blank and was left out."""
+    """Warns of the lines of a source whose text is blank and was left out.
+
+    The lines of a parquet file are its rows.
+    """
     if lines:
         shown = textwrap.shorten(", ".join(map(str, lines)), 60, placeholder=" ...")
         logger.warning(
@@ -202,21 +213,20 @@ def tell_blank(source: str, lines: Sequence[int]) -> None:
 def match_columns(
     row_type: type[R], available: Collection[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The columns of each row that a record gives, in the order of its fields; empty if no columns fit."""
-    fields = text_fields(row_type)
-    value_fields = row_type._fields[len(fields) :]
-    values = {
-        field: name
-        for field in value_fields
-        for name in reversed(VALUE_COLUMNS[field])
-        if name in available
-    }
-    for names in TEXT_COLUMNS[fields]:
-        chosen = {**dict(zip(fields, names, strict=True)), **values, **columns}
-        if chosen.keys() == set(row_type._fields) and all(
-            column in available for column in chosen.values()
-        ):
-            return [tuple(chosen[field] for field in row_type._fields)]
+    """The columns of each row that a record gives, in the fields' order; empty if none fit."""
+    text_names = text_fields(row_type)
+    value_columns = {}
+    for field in row_type._fields[len(text_names) :]:
+        for name in VALUE_COLUMNS[field]:
+            if name in available:
+                value_columns[field] = name
+                break
+    for names in TEXT_COLUMNS[text_names]:
+        text_columns = dict(zip(text_names, names, strict=True))
+        column_of = {**text_columns, **value_columns, **columns}
+        is_whole = column_of.keys() == set(row_type._fields)
+        if is_whole and all(column in available for column in column_of.values()):
+            return [tuple(column_of[field] for field in row_type._fields)]
     if row_type is Sentence:
         for names in (*_TRIPLETS, *_PAIRS):
             if all(name in available for name in names):
@@ -227,31 +237,34 @@ def match_columns(
 def checked_columns(
     source: str, row_type: type[R], available: list[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The result of `match_columns` for the columns of the first record; refuses columns that don't fit."""
+    """The result of `match_columns` for the first record; refuses columns that don't fit."""
     for field, column in columns.items():
         if field not in row_type._fields:
             raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
         if column not in available:
             raise InputError(f"{source}: no column {column!r}; it has {_names(available)}")
-    if groups := match_columns(row_type, available, columns):
+    groups = match_columns(row_type, available, columns)
+    if groups:
         return groups
+    all_fields = ", ".join(row_type._fields)
     if available == ["sentence"]:
         raise InputError(
-            f"{source}: it has sentences only, and {row_type.__name__} needs {', '.join(row_type._fields)}: "
+            f"{source}: it has sentences only, and {row_type.__name__} needs {all_fields}: "
             "use a .csv, .tsv, .jsonl or .parquet file with these columns"
         )
     fields = text_fields(row_type)
     usual = " or ".join(", ".join(names) for names in TEXT_COLUMNS[fields][:2])
-    also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
+    for field in row_type._fields[len(fields) :]:
+        usual += f", and {field}"
     raise InputError(
-        f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Call them {usual}{also}; or name them by columns, as {fields[0]}=COLUMN, or in a task behind the file: "
-        f"{source},{','.join(row_type._fields).upper()}"
+        f"{source}: can't tell which columns hold {all_fields}: it has {_names(available)}. "
+        f"Call them {usual}; or name them by columns, as {fields[0]}=COLUMN, or in a task behind "
+        f"the file: {source},{','.join(row_type._fields).upper()}"
     )
 
 
 def _names(columns: Iterable[str]) -> str:
-    # Shortened, because the first line of a file without a header can be any text.
+    # The text is shortened, because the first line of a file without a header can be any text.
     return textwrap.shorten(", ".join(map(repr, columns)), 300, placeholder=" ...")
 
 
@@ -279,7 +292,10 @@ def is_missing(value: object) -> bool:
 def blocks(
     items: Iterable[T], most: int, texts: Callable[[T], Iterable[object]]
 ) -> Iterator[list[T]]:
-    """Cuts a stream into lists of `most` items, and of fewer if their texts are very long, to bound the memory."""
+    """Cuts a stream into lists of `most` items.
+
+    A list has fewer if their texts are very long, to bound the memory.
+    """
     block: list[T] = []
     size = 0
     for item in items:
@@ -293,7 +309,10 @@ def blocks(
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, which JSON and Python can express and no tokenizer takes."""
+    """Whether a text has no half of a surrogate pair.
+
+    JSON and Python can express such a half, and no tokenizer takes it.
+    """
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:

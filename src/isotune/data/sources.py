@@ -1,7 +1,7 @@
-"""Reads rows from whatever a user names: files, patterns, standard input, the hub, named datasets, Python objects.
+"""Reads rows from what a user names: files, patterns, the hub, named datasets, Python objects.
 
-`read` looks at every source when it is called, so a wrong name fails before any work is done. The rows are then
-streamed, source after source.
+`read` looks at every source when it is called, so a wrong name fails before any work is done. The
+rows are then streamed, source after source.
 """
 
 from __future__ import annotations
@@ -68,19 +68,23 @@ def read(
     """Streams the rows of all sources; memory does not grow with their size.
 
     Args:
-        sources: each is one of: a file (.txt, .csv, .tsv, .jsonl, each also with .gz, or .parquet); a glob pattern;
-            "-" for lines on standard input; `hub:owner/name[@revision][/config][:split]` or "hub:owner/name/file", with
-            one of the endings above; a dataset as "name" (all of its splits) or "name:split"; a table (pandas, polars,
-            Arrow, `datasets`); an iterable of sentences, of rows or of dicts.
-        row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and `Triplet` are made
-            from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises.
+        sources: each is one of: a file (.txt, .csv, .tsv, .jsonl, each also with .gz, or .parquet);
+            a glob pattern; "-" for lines on standard input;
+            `hub:owner/name[@revision][/config][:split]` or "hub:owner/name/file", with one of the
+            endings above; a dataset as "name" (all of its splits) or "name:split"; a table (pandas,
+            polars, Arrow, `datasets`); an iterable of sentences, of rows or of dicts.
+        row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and
+            `Triplet` are made from labelled pairs too (`data/derived.py`); for triplets, memory
+            grows with the premises.
         columns: field -> column, for columns that do not have a usual name.
         min_words: rows with a text of fewer words (split at white space) are left out.
-        min_score: for `Pair`: scored pairs with at least this score, on the source's own scale, are taken.
+        min_score: for `Pair`: scored pairs with at least this score, on the source's own scale, are
+            taken.
         positive: for `Pair`: labelled pairs with this label are taken, in any case.
 
     Raises:
-        InputError: a source is missing or malformed. What is wrong inside a source is found while streaming.
+        InputError: a source is missing or malformed. What is wrong inside a source is found while
+            streaming.
     """
     sources = several(sources)
     if row_type is not Pair:
@@ -203,9 +207,9 @@ def read_scored_pairs(
 ) -> ScoredPairs:
     """Reads scored pairs to evaluate on.
 
-    `source` is any source of `read`, such as a dataset's "name:split", or "name" and `split`, or a file with
-    the columns sentence1, sentence2, score and, if its subsets are to be scored apart, subset. `columns` (field ->
-    column) names columns of a file that do not have a usual name.
+    `source` is any source of `read`, such as a dataset's "name:split", or "name" and `split`, or a
+    file with the columns sentence1, sentence2, score and, if its subsets are to be scored apart,
+    subset. `columns` (field -> column) names columns of a file that do not have a usual name.
 
     Raises:
         InputError: the source can't be read, or no correlation with its scores can be computed.
@@ -233,7 +237,8 @@ def read_scored_pairs(
     scores = np.array(gold, np.float64)
     if not ((lowest <= scores) & (scores <= highest)).all():
         raise InputError(
-            f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all"
+            f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't "
+            "all"
         )
     if len(set(scores)) < 2:
         raise InputError(f"{name}: the scores have no variance, so that a correlation is undefined")
@@ -241,7 +246,7 @@ def read_scored_pairs(
 
 
 def _require_split(source: Source, place: str) -> None:
-    """Raises `InputError` for a place on the hub, "owner/name", that is no file and names no split."""
+    """Raises `InputError` for a dataset on the hub, "owner/name", without the name of a split."""
     repository, colon, _ = place.partition(":")
     if not colon and not HubSource.parse(repository).file:
         raise InputError(f"{source}: name the split to evaluate on, such as {source}:test")
@@ -277,19 +282,19 @@ def files_of(source: str | Path) -> list[Path]:
 
 
 def checked_rows(rows: Any) -> Iterable[Any]:
-    """The rows, if they are several objects; raises `InputError` for one text or name, which is none."""
+    """The rows, if they are several objects; raises `InputError` for a single text or name."""
     if isinstance(rows, str | bytes | Path | Mapping) or not (
         is_table(rows) or isinstance(rows, Iterable)
     ):
         raise InputError(
-            f"rows: a table, or a list of sentences, of rows such as Pair('a', 'b') or of dicts is needed, not "
-            f"{rows!r:.80}; files and datasets are given first, as sources"
+            "rows: a table, or a list of sentences, of rows such as Pair('a', 'b') or of dicts is "
+            f"needed, not {rows!r:.80}; files and datasets are given first, as sources"
         )
     return cast(Iterable[Any], rows)
 
 
 def is_table(rows: object) -> bool:
-    """Whether rows are a table with Arrow's interface (pandas, polars, Arrow), and not a single column."""
+    """Whether rows are a table with Arrow's interface (pandas, polars, Arrow), and no column."""
     return hasattr(rows, "__arrow_c_stream__") and (
         hasattr(rows, "columns") or hasattr(rows, "schema")
     )
@@ -319,7 +324,10 @@ def items_of(rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _from_python(rows: Iterable[Any], row_type: type[R]) -> Records:
-    """Records of Python objects: a string is a sentence, a dict a record, a plain tuple a row of `row_type`."""
+    """Records of Python objects.
+
+    A string is a sentence, a dict is a record, and a plain tuple is a row of `row_type`.
+    """
     number = 0
     for number, item in enumerate(items_of(rows), 1):
         if isinstance(item, Mapping):
@@ -347,7 +355,7 @@ def _record_of(item: Any, row_type: type[R], place: str) -> Record:
 
 
 def _classes_of(rows: object) -> dict[str, Sequence[str]] | None:
-    """The names of the classes of each class column of a `datasets.Dataset`; None for other rows."""
+    """For each class column of a `datasets.Dataset`, the names; None for other rows."""
     features = getattr(rows, "features", None)
     if not isinstance(features, Mapping):
         return None
