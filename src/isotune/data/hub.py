@@ -186,11 +186,6 @@ def _network_advice(error: Exception, constants: Any) -> str:
     """What to do if the hub gave no answer, or somebody answered in its place; else nothing."""
     from huggingface_hub import errors
 
-    if constants.HF_HUB_OFFLINE:
-        return (
-            "; it was not fetched before: unset HF_HUB_OFFLINE where there is a network, or bring "
-            "the caches of a machine that has fetched it (HF_HOME, ~/.cache/isotune)"
-        )
     without_answer = (
         ConnectionError,
         TimeoutError,
@@ -204,12 +199,17 @@ def _network_advice(error: Exception, constants: Any) -> str:
     if isinstance(error, errors.HfHubHTTPError) and error.response is not None:
         status = error.response.status_code
         is_down = status >= 500 or status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
-    if is_down or isinstance(error, without_answer):
+    if not is_down and not isinstance(error, without_answer):
+        return ""
+    if constants.HF_HUB_OFFLINE:
         return (
-            f"; {constants.ENDPOINT} was asked: check the network and its proxy, set HF_ENDPOINT "
-            "to another address of the hub, or HF_HUB_OFFLINE=1 to read what was fetched before"
+            "; it was not fetched before: unset HF_HUB_OFFLINE where there is a network, or bring "
+            "the caches of a machine that has fetched it (HF_HOME, ~/.cache/isotune)"
         )
-    return ""
+    return (
+        f"; {constants.ENDPOINT} was asked: check the network and its proxy, set HF_ENDPOINT to "
+        "another address of the hub, or HF_HUB_OFFLINE=1 to read what was fetched before"
+    )
 
 
 @contextmanager

@@ -49,6 +49,33 @@ ROWS_AT_ONCE = 1_000
 """Rows of a parquet file that are read together."""
 
 
+UNPACKED_BY: Mapping[str, str] = {
+    ".7z": "7z x",
+    ".bz2": "bunzip2 --keep",
+    ".gz": "gunzip --keep",
+    ".lz4": "unlz4",
+    ".rar": "unrar x",
+    ".tar": "tar -xf",
+    ".tgz": "tar -xf",
+    ".xz": "unxz --keep",
+    ".zip": "unzip",
+    ".zst": "unzstd",
+}
+"""For each ending of a packed file, the command that unpacks it."""
+
+DOCUMENTS = ".adoc .docx .epub .fb2 .htm .html .ipynb .markdown .md .odt .org .rst .rtf .tex .xhtml"
+"""Endings of documents that pandoc reads."""
+
+TABLES = ".arrow .avro .db .dta .feather .ods .orc .sav .sqlite .sqlite3 .xls .xlsb .xlsm .xlsx"
+"""Endings of tables that other programs write."""
+
+WITHOUT_TEXT = (
+    ".bin .gguf .gif .h5 .jpeg .jpg .mp3 .mp4 .npy .npz .onnx .pickle .pkl .png .pt .pth "
+    ".safetensors .wav .webp"
+)
+"""Endings of files of numbers, pictures and sounds."""
+
+
 @dataclass(frozen=True)
 class Opened:
     """A source that was found, before its records are read."""
@@ -85,17 +112,48 @@ def read_file(path: Path) -> Records:
 
 def format_of(path: Path) -> Format:
     """The function that reads files whose name ends so; raises `InputError` if there is none."""
-    compressed = path.suffix.lower() == ".gz"
-    suffix = Path(path.stem if compressed else path.name).suffix.lower()
-    if suffix not in FORMATS or (compressed and suffix == ".parquet"):
+    suffix = path.suffix.lower()
+    is_compressed = suffix == ".gz"
+    if is_compressed:
+        suffix = Path(path.stem).suffix.lower()
+    is_known = suffix in FORMATS
+    if is_compressed and suffix == ".parquet":
+        is_known = False
+    if not is_known:
         *line_formats, parquet = FORMATS
-        known = f"{', '.join(line_formats)}, each also with .gz, and {parquet}"
-        to_text = "pdftotext {}" if suffix == ".pdf" else "pandoc {} -t plain --wrap=none -o {}.txt"
-        way = to_text.format(shlex.quote(str(path)), shlex.quote(path.stem))
-        raise InputError(
-            f"{path}: unknown format; known are {known}; a document becomes text by {way}"
-        )
+        formats = f"{', '.join(line_formats)}, each also with .gz, and {parquet}"
+        raise InputError(f"{path}: unknown format; known are {formats}; {_how_to_read(path)}")
     return FORMATS[suffix]
+
+
+def _how_to_read(path: Path) -> str:
+    """What makes a file that can be read of a file of an unknown format."""
+    file = shlex.quote(str(path))
+    suffix = path.suffix.lower()
+    if path.name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")):
+        suffix = ".tar"
+    if suffix in UNPACKED_BY:
+        return f"unpack it by {UNPACKED_BY[suffix]} {file}"
+    if suffix == ".json":
+        new = shlex.quote(f"{path.stem}.jsonl")
+        return (
+            "name it .jsonl if each of its lines is an object; a list of objects becomes one by "
+            f"jq -c '.[]' {file} > {new}"
+        )
+    if suffix == ".pdf":
+        return f"a document becomes text by pdftotext {file}"
+    if suffix == ".doc":
+        return f"a document becomes text by soffice --headless --convert-to txt:Text {file}"
+    if suffix in DOCUMENTS.split():
+        new = shlex.quote(path.stem)
+        return f"a document becomes text by pandoc {file} -t plain --wrap=none -o {new}.txt"
+    if suffix in TABLES.split():
+        return "save its table as .csv or .parquet"
+    if suffix in WITHOUT_TEXT.split():
+        return f"a {suffix} file holds no text"
+    if not suffix:
+        return "its name has no ending: name it .txt if each of its lines is a sentence"
+    return "name it .txt if each of its lines is a sentence, or .csv or .tsv if it is a table"
 
 
 @contextmanager
