@@ -381,3 +381,9 @@ def test_the_example_for_a_tracker_gives_it_the_numbers(title: str) -> None:
     assert "0.7" in str(call)
     assert "2" in str(call)
     assert "spearman" not in str(tracker.mock_calls)
+
+
+@pytest.mark.parametrize("name", ["~nobody_such/a.py", "two\nlines.py", "nul\0.py"])
+def test_a_plugin_that_can_not_be_there_is_one_line(name: str) -> None:
+    with pytest.raises(InputError, match=r"^plugin .*: it can't be read .*; give a Python file$"):
+        plugins.load_plugin(name)

@@ -33,8 +33,10 @@ def load_plugin(path: str | Path) -> Plugin:
     Raises:
         InputError: the file can't be read, or fails; the message has the line.
     """
-    file = Path(path).resolve()
-    with telling(OSError, f"plugin {path}: it can't be read", "; give a Python file"):
+    # A circle of links is a RuntimeError, and a NUL byte in the name a ValueError.
+    kinds = (OSError, RuntimeError, ValueError)
+    with telling(kinds, f"plugin {path}: it can't be read", "; give a Python file"):
+        file = Path(path).resolve()
         code = file.read_bytes()
     plugin = Plugin(str(path), hashlib.sha256(code).hexdigest())
     name = f"isotune_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"

@@ -458,7 +458,11 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
         ("a.xlsx", b"", "save its table as .csv or .parquet"),
         ("a.npy", b"", "a .npy file holds no text"),
         ("notes", b"", "name has no ending: name it .txt if each of its lines is a sentence"),
-        ("a.log", b"", "name it .txt if each of its lines is a sentence, or .csv or .tsv if it is a"),
+        (
+            "a.log",
+            b"",
+            "name it .txt if each of its lines is a sentence, or .csv or .tsv if it is a",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(
@@ -480,6 +484,15 @@ def test_a_bad_file_is_refused_in_one_line(
         ("a" * 300 + ".txt", "aaa: no such file"),
         ("nowhere/*.txt", "nowhere/*.txt: no file matches this pattern"),
         (Path("stsb"), "stsb: no such file"),
+        ("~nobody_such/a.txt", "~nobody_such/a.txt: no such file"),
+        ("two\nlines/a.txt", "two lines/a.txt: no such file"),
+        ("two\nlines/*.txt", "two lines/*.txt: no file matches this pattern"),
+        ("nul\0.txt", r"nul\x00.txt: no such file"),
+        ("nul\0/*.txt", r"nul\x00/*.txt: no such file"),
+        ("a" * 5000, "unknown file or dataset 'aaa"),
+        ("a" * 5000 + "/*.txt", "no file matches this pattern"),
+        (r"C:\models\x", r"C:\models\x: no such file"),
+        (r"C:\data\a.txt", r"C:\data\a.txt: no such file"),
     ],
 )
 def test_a_source_that_is_not_there_fails_before_anything_is_read(

@@ -94,8 +94,10 @@ def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
 
 def _find_file(split: Split) -> Path | None:
     folders = [BUNDLED_DATA, os.environ.get("ISOTUNE_DATA")]
-    paths = (Path(folder, split.file) for folder in folders if folder and split.file)
-    return next((path for path in paths if path.is_file()), None)
+    for folder in folders:
+        if folder and split.file and os.path.isfile(Path(folder, split.file)):
+            return Path(folder, split.file)
+    return None
 
 
 def _open(name: str, split: str, gold: str) -> Opened:

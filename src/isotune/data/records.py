@@ -63,7 +63,7 @@ UNPACKED_BY: Mapping[str, str] = {
 }
 """For each ending of a packed file, the command that unpacks it."""
 
-DOCUMENTS = ".adoc .docx .epub .fb2 .htm .html .ipynb .markdown .md .odt .org .rst .rtf .tex .xhtml"
+DOCUMENTS = ".docx .epub .fb2 .htm .html .ipynb .markdown .md .odt .org .rst .rtf .tex .xhtml"
 """Endings of documents that pandoc reads."""
 
 TABLES = ".arrow .avro .db .dta .feather .ods .orc .sav .sqlite .sqlite3 .xls .xlsb .xlsm .xlsx"

@@ -269,7 +269,8 @@ def files_of(source: str | Path) -> list[Path]:
     advice = ""
     if " " in name:
         advice = "; sentences are no sources: in Python they are given as rows=[...]"
-    if glob.has_magic(name):
+    # A NUL byte can be in no name, and glob stops at it.
+    if glob.has_magic(name) and "\0" not in name:
         paths = sorted(glob.glob(name, recursive=True))
         files = [Path(path) for path in paths if os.path.isfile(path)]
         if not files:
