@@ -62,7 +62,7 @@ def stand_ins(source: str) -> tuple[str, ...]:
     The source stands for itself if there are none.
     """
     name, _, split = source.partition(":")
-    names = {}
+    names: dict[str, None] = {}
     if name in DATASETS:
         for facts in _chosen(DATASETS[name], split):
             if facts.stand_in:

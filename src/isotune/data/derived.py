@@ -92,7 +92,7 @@ def make_rows(
         )
 
 
-def _with_words(rows: Iterable[Row], row_type: type[Row], least: int) -> Iterator[Row]:
+def _with_words(rows: Iterable[Row], row_type: type[R], least: int) -> Iterator[Row]:
     """The rows of which each text has at least so many words."""
     width = len(text_fields(row_type))
     for row in rows:
@@ -109,7 +109,8 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
 
     first = next(records, None)
     if first is None:
-        return _Derived(to_rows(source, records, row_type, query.columns))
+        no_rows = to_rows(source, records, row_type, query.columns)
+        return _Derived(no_rows)
     records = chain([first], records)
     _, record = first
     label = _first_label(record, query.columns)
@@ -123,7 +124,8 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     if row_type is Triplet and label is not None and not has_triplets:
         labelled = to_rows(source, records, LabelledPair, query.columns)
         return _Derived(_triplets(labelled), ["an entailed and a contradicted hypothesis"])
-    return _Derived(to_rows(source, records, row_type, query.columns))
+    rows = to_rows(source, records, row_type, query.columns)
+    return _Derived(rows)
 
 
 def _first_label(record: Record, columns: Mapping[str, str]) -> str | None:

@@ -161,7 +161,7 @@ def to_rows(
         raise InputError(f"{source}: nothing in it but blank lines or a header")
 
 
-def _readers(row_type: type[Row], group: Sequence[str]) -> list[tuple[str, _ReadValue]]:
+def _readers(row_type: type[R], group: Sequence[str]) -> list[tuple[str, _ReadValue]]:
     """For each field of the row type: its column, and the function that reads a value there."""
     readers = []
     for field, column in zip(row_type._fields, group, strict=True):
@@ -335,7 +335,7 @@ def label_value(value: object, column: str, place: str) -> str:
     if isinstance(value, Integral):
         return str(value)
     if isinstance(value, Real) and float(value).is_integer():
-        return str(int(value))
+        return str(int(float(value)))
     return text_value(value, column, place)
 
 

@@ -143,7 +143,7 @@ def _read(name: str | Path, folder: Path = Path()) -> dict[str, Dataset]:
 
 def _read_all() -> dict[str, Dataset]:
     """The datasets of all files here."""
-    datasets = {}
+    datasets: dict[str, Dataset] = {}
     for file in _FILES:
         datasets |= _read(file)
     return datasets
