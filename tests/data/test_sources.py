@@ -456,7 +456,7 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
         ("a.json", b"", "name it .jsonl if each of its lines is an object; a list of objects beco"),
         ("a.json", b"", "a.json > a.jsonl"),
         ("a.xlsx", b"", "save its table as .csv or .parquet"),
-        ("a.npy", b"", "a .npy file holds no text"),
+        ("a.npy", b"", "a file with this ending holds no text"),
         ("notes", b"", "name has no ending: name it .txt if each of its lines is a sentence"),
         (
             "a.log",

@@ -49,31 +49,72 @@ ROWS_AT_ONCE = 1_000
 """Rows of a parquet file that are read together."""
 
 
-UNPACKED_BY: Mapping[str, str] = {
-    ".7z": "7z x",
-    ".bz2": "bunzip2 --keep",
-    ".gz": "gunzip --keep",
-    ".lz4": "unlz4",
-    ".rar": "unrar x",
-    ".tar": "tar -xf",
-    ".tgz": "tar -xf",
-    ".xz": "unxz --keep",
-    ".zip": "unzip",
-    ".zst": "unzstd",
+_UNPACK = "unpack it by {} {{file}}"
+_PANDOC = "a document becomes text by pandoc {file} -t plain --wrap=none -o {stem}.txt"
+_SAVE_TABLE = "save its table as .csv or .parquet"
+_NO_TEXT = "a file with this ending holds no text"
+
+ADVICE: Mapping[str, str] = {
+    "": "its name has no ending: name it .txt if each of its lines is a sentence",
+    ".7z": _UNPACK.format("7z x"),
+    ".bz2": _UNPACK.format("bunzip2 --keep"),
+    ".gz": _UNPACK.format("gunzip --keep"),
+    ".lz4": _UNPACK.format("unlz4"),
+    ".rar": _UNPACK.format("unrar x"),
+    ".tar": _UNPACK.format("tar -xf"),
+    ".tgz": _UNPACK.format("tar -xf"),
+    ".xz": _UNPACK.format("unxz --keep"),
+    ".zip": _UNPACK.format("unzip"),
+    ".zst": _UNPACK.format("unzstd"),
+    ".json": (
+        "name it .jsonl if each of its lines is an object; a list of objects becomes one by "
+        "jq -c '.[]' {file} > {stem}.jsonl"
+    ),
+    ".doc": "a document becomes text by soffice --headless --convert-to txt:Text {file}",
+    ".docx": _PANDOC,
+    ".epub": _PANDOC,
+    ".fb2": _PANDOC,
+    ".htm": _PANDOC,
+    ".html": _PANDOC,
+    ".ipynb": _PANDOC,
+    ".markdown": _PANDOC,
+    ".md": _PANDOC,
+    ".odt": _PANDOC,
+    ".org": _PANDOC,
+    ".pdf": "a document becomes text by pdftotext {file}",
+    ".rst": _PANDOC,
+    ".rtf": _PANDOC,
+    ".tex": _PANDOC,
+    ".xhtml": _PANDOC,
+    ".arrow": _SAVE_TABLE,
+    ".avro": _SAVE_TABLE,
+    ".db": _SAVE_TABLE,
+    ".dta": _SAVE_TABLE,
+    ".feather": _SAVE_TABLE,
+    ".ods": _SAVE_TABLE,
+    ".orc": _SAVE_TABLE,
+    ".sav": _SAVE_TABLE,
+    ".sqlite": _SAVE_TABLE,
+    ".xls": _SAVE_TABLE,
+    ".xlsx": _SAVE_TABLE,
+    ".bin": _NO_TEXT,
+    ".gguf": _NO_TEXT,
+    ".jpg": _NO_TEXT,
+    ".mp3": _NO_TEXT,
+    ".mp4": _NO_TEXT,
+    ".npy": _NO_TEXT,
+    ".npz": _NO_TEXT,
+    ".onnx": _NO_TEXT,
+    ".pkl": _NO_TEXT,
+    ".png": _NO_TEXT,
+    ".pt": _NO_TEXT,
+    ".safetensors": _NO_TEXT,
+    ".wav": _NO_TEXT,
 }
-"""For each ending of a packed file, the command that unpacks it."""
+"""For each ending of a file that can't be read, what makes a file of it that can."""
 
-DOCUMENTS = ".docx .epub .fb2 .htm .html .ipynb .markdown .md .odt .org .rst .rtf .tex .xhtml"
-"""Endings of documents that pandoc reads."""
-
-TABLES = ".arrow .avro .db .dta .feather .ods .orc .sav .sqlite .sqlite3 .xls .xlsb .xlsm .xlsx"
-"""Endings of tables that other programs write."""
-
-WITHOUT_TEXT = (
-    ".bin .gguf .gif .h5 .jpeg .jpg .mp3 .mp4 .npy .npz .onnx .pickle .pkl .png .pt .pth "
-    ".safetensors .wav .webp"
-)
-"""Endings of files of numbers, pictures and sounds."""
+OTHER_ADVICE = "name it .txt if each of its lines is a sentence, or .csv or .tsv if it is a table"
+"""The advice for an ending that nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -128,32 +169,12 @@ def format_of(path: Path) -> Format:
 
 def _how_to_read(path: Path) -> str:
     """What makes a file that can be read of a file of an unknown format."""
-    file = shlex.quote(str(path))
     suffix = path.suffix.lower()
-    if path.name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")):
+    # tar unpacks it whole, whatever packs it.
+    if ".tar." in path.name.lower():
         suffix = ".tar"
-    if suffix in UNPACKED_BY:
-        return f"unpack it by {UNPACKED_BY[suffix]} {file}"
-    if suffix == ".json":
-        new = shlex.quote(f"{path.stem}.jsonl")
-        return (
-            "name it .jsonl if each of its lines is an object; a list of objects becomes one by "
-            f"jq -c '.[]' {file} > {new}"
-        )
-    if suffix == ".pdf":
-        return f"a document becomes text by pdftotext {file}"
-    if suffix == ".doc":
-        return f"a document becomes text by soffice --headless --convert-to txt:Text {file}"
-    if suffix in DOCUMENTS.split():
-        new = shlex.quote(path.stem)
-        return f"a document becomes text by pandoc {file} -t plain --wrap=none -o {new}.txt"
-    if suffix in TABLES.split():
-        return "save its table as .csv or .parquet"
-    if suffix in WITHOUT_TEXT.split():
-        return f"a {suffix} file holds no text"
-    if not suffix:
-        return "its name has no ending: name it .txt if each of its lines is a sentence"
-    return "name it .txt if each of its lines is a sentence, or .csv or .tsv if it is a table"
+    advice = ADVICE.get(suffix, OTHER_ADVICE)
+    return advice.format(file=shlex.quote(str(path)), stem=shlex.quote(path.stem))
 
 
 @contextmanager
