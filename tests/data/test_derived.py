@@ -168,6 +168,9 @@ def test_the_label_of_a_first_pair_that_is_whole_or_blank() -> None:
 
 
 def test_similar_pairs_of_stsb_are_as_many_as_the_paper_has(real_data: Path) -> None:
-    """CLSR, section 4.1: 1,406 pairs. So they are of the training split, and those with a score of 4 are in."""
+    """CLSR, section 4.1: 1,406 pairs.
+
+    So they are of the training split, and those with a score of 4 are in.
+    """
     assert len(list(read("stsb:train", Pair, min_score=4))) == 1406
     assert sum(row.score > 4 for row in read("stsb:train", ScoredPair)) == 1052

@@ -439,7 +439,8 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
         (
             "a.doc",
             b"one\n",
-            "a.doc: unknown format; known are .txt, .csv, .tsv, .jsonl, .ndjson, each also with .gz, and",
+            "a.doc: unknown format; known are .txt, .csv, .tsv, .jsonl, .ndjson, each also with "
+            ".gz, and",
         ),
         ("a.parquet.gz", b"", "a.parquet.gz: unknown format"),
         ("a.md", b"", "a.md -t plain --wrap=none -o a.txt"),

@@ -1,8 +1,8 @@
-"""A server that speaks the hub's HTTP interface, for huggingface_hub, datasets and transformers as they are.
+"""A server that speaks the hub's HTTP interface, for the libraries as they are.
 
-It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
-and GET. A repository that is missing or gated says so by the status and headers that the libraries know. Nothing else
-is answered.
+It answers what these libraries ask: a repository's information, its tree, single paths of it, and
+its files, with HEAD and GET. A repository that is missing or gated says so by the status and
+headers that the libraries know. Nothing else is answered.
 """
 
 import json
@@ -22,7 +22,8 @@ class LocalHub:
     """A hub with the repositories that a test gives it.
 
     Attributes:
-        url: where it is; nothing listens there until `start`, so that connecting is refused at once.
+        url: where it is; nothing listens there until `start`, so that connecting is refused at
+            once.
         asked: the paths that it was asked for, in order.
     """
 
@@ -47,7 +48,7 @@ class LocalHub:
         revision: str = "main",
         gated: bool = False,
     ) -> str:
-        """Adds a revision to a model or dataset, which is made if it isn't there; returns its commit."""
+        """Adds a revision to a model or dataset, made if it isn't there; returns its commit."""
         contents = {
             path: text.encode() if isinstance(text, str) else text for path, text in files.items()
         }
@@ -76,7 +77,7 @@ class LocalHub:
             ).start()
 
     def stop(self) -> None:
-        """Breaks all connections and listens no more: connecting is refused, as by a hub that is down."""
+        """Breaks all connections and listens no more, as a hub that is down."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

@@ -114,12 +114,12 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     records = chain([first], records)
     _, record = first
     label = _first_label(record, query.columns)
-    if row_type is Pair and (label is not None or query.positive):
-        positive = query.positive or "entailment"
-        if label and not query.positive:
+    if row_type is Pair and query.positive:
+        return _pairs_with_label(source, records, query.positive, query.columns)
+    if row_type is Pair and label is not None:
+        if label:
             _require_known_label(source, label, query.columns)
-        labelled = to_rows(source, records, LabelledPair, query.columns)
-        return _Derived(_with_label(labelled, positive), [f"the label {positive}"])
+        return _pairs_with_label(source, records, "entailment", query.columns)
     has_triplets = bool(match_columns(Triplet, list(record), query.columns))
     if row_type is Triplet and label is not None and not has_triplets:
         labelled = to_rows(source, records, LabelledPair, query.columns)
@@ -135,7 +135,7 @@ def _first_label(record: Record, columns: Mapping[str, str]) -> str | None:
         try:
             return label_value(value, column, place="").casefold()
         except InputError:
-            return str(value).casefold()
+            return str(value).strip().casefold()
     return None
 
 
@@ -155,6 +155,16 @@ def _similar(pairs: Iterable[ScoredPair], least: float) -> Iterator[Pair]:
     for pair in pairs:
         if pair.score >= least:
             yield Pair(pair.sentence1, pair.sentence2)
+
+
+def _pairs_with_label(
+    source: str,
+    records: Iterable[tuple[int, Record]],
+    label: str,
+    columns: Mapping[str, str],
+) -> _Derived:
+    labelled = to_rows(source, records, LabelledPair, columns)
+    return _Derived(_with_label(labelled, label), [f"the label {label}"])
 
 
 def _with_label(pairs: Iterable[LabelledPair], label: str) -> Iterator[Pair]:

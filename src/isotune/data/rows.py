@@ -215,23 +215,28 @@ def match_columns(
 ) -> list[tuple[str, ...]]:
     """The columns of each row that a record gives, in the fields' order; empty if none fit."""
     text_names = text_fields(row_type)
-    value_columns = {}
-    for field in row_type._fields[len(text_names) :]:
-        for name in VALUE_COLUMNS[field]:
-            if name in available:
-                value_columns[field] = name
-                break
+    value_columns = _value_columns(row_type._fields[len(text_names) :], available)
     for names in TEXT_COLUMNS[text_names]:
         text_columns = dict(zip(text_names, names, strict=True))
         column_of = {**text_columns, **value_columns, **columns}
         is_whole = column_of.keys() == set(row_type._fields)
-        if is_whole and all(column in available for column in column_of.values()):
+        if is_whole and set(column_of.values()).issubset(available):
             return [tuple(column_of[field] for field in row_type._fields)]
     if row_type is Sentence:
         for names in (*_TRIPLETS, *_PAIRS):
-            if all(name in available for name in names):
+            if set(names).issubset(available):
                 return [(name,) for name in names]
     return []
+
+
+def _value_columns(fields: Sequence[str], available: Collection[str]) -> dict[str, str]:
+    """For each label or score, the first of its usual columns that is there."""
+    column_of = {}
+    for field in fields:
+        names = [name for name in VALUE_COLUMNS[field] if name in available]
+        if names:
+            column_of[field] = names[0]
+    return column_of
 
 
 def checked_columns(

@@ -87,16 +87,10 @@ def read(
             streaming.
     """
     sources = several(sources)
-    if row_type is not Pair:
-        for option, value, kind in (
-            ("min_score", min_score, "scored"),
-            ("positive", positive, "labelled"),
-        ):
-            if value is not None:
-                raise InputError(
-                    f"{option} chooses pairs among {kind} ones: it can't be given for "
-                    f"{row_type.__name__} rows"
-                )
+    if min_score is not None:
+        _require_pairs(row_type, "min_score", "scored")
+    if positive is not None:
+        _require_pairs(row_type, "positive", "labelled")
     if min_score is not None and positive is not None:
         raise InputError("min_score and positive are both given; give one of them")
     query = RowQuery(
@@ -107,6 +101,15 @@ def read(
         positive=(positive or "").casefold(),
     )
     return Rows(sources, query)
+
+
+def _require_pairs(row_type: type[R], option: str, kind: str) -> None:
+    """Raises `InputError` for an option that makes pairs, if other rows are asked for."""
+    if row_type is not Pair:
+        raise InputError(
+            f"{option} chooses pairs among {kind} ones: it can't be given for {row_type.__name__} "
+            "rows"
+        )
 
 
 def several(sources: Source | Sequence[Source]) -> Sequence[Source]:
