@@ -290,21 +290,53 @@ def _parquet(file: BinaryIO, name: str) -> Records:
 
 def table_records(batch: pyarrow.RecordBatch, name: str, first: int) -> Records:
     """The records of a part of a table, whose first row has the number `first`."""
-    for row in range(len(batch)):
-        number = first + row
-        yield number, TableRow(batch, row, f"{name}:{number}")
+    for start in range(0, len(batch), ROWS_AT_ONCE):
+        block = _Block(batch.slice(start, ROWS_AT_ONCE))
+        for row in range(len(block.batch)):
+            number = first + start + row
+            yield number, TableRow(block, row, f"{name}:{number}")
+
+
+class _Block:
+    """Some rows of a table. The values of a column are made when somebody asks for one of them."""
+
+    def __init__(self, batch: pyarrow.RecordBatch) -> None:
+        self.batch = batch
+        self._columns: dict[str, list[object] | None] = {}
+
+    def values(self, name: str) -> list[object] | None:
+        """The values of a column; None if some of them are beyond Python's types."""
+        if name not in self._columns:
+            self._columns[name] = self._converted(name)
+        return self._columns[name]
+
+    def _converted(self, name: str) -> list[object] | None:
+        column = self.batch.column(name)
+        if "[ns" in str(column.type):
+            return None
+        try:
+            return cast(list[object], column.to_pylist())
+        except (ValueError, OverflowError):
+            return None
 
 
 @dataclass(frozen=True, eq=False)
 class TableRow(Mapping[str, object]):
-    """A row of a batch; a value becomes one of Python's when somebody asks for it."""
+    """A row of a table; a value becomes one of Python's when somebody asks for it."""
 
-    batch: pyarrow.RecordBatch
+    block: _Block
     row: int
     place: str
 
     def __getitem__(self, name: str) -> object:
-        value = self.batch.column(name)[self.row]
+        values = self.block.values(name)
+        if values is None:
+            return self._checked(name)
+        return values[self.row]
+
+    def _checked(self, name: str) -> object:
+        """A value of a column of which some are beyond Python's types."""
+        value = self.block.batch.column(name)[self.row]
         place = f"{self.place}: column {name!r}"
         if "[ns" in str(value.type) and _may_have_nanoseconds(value):
             raise InputError(
@@ -318,10 +350,10 @@ class TableRow(Mapping[str, object]):
             ) from None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.batch.schema.names)
+        return iter(self.block.batch.schema.names)
 
     def __len__(self) -> int:
-        return int(self.batch.num_columns)
+        return int(self.block.batch.num_columns)
 
 
 def _may_have_nanoseconds(value: pyarrow.Scalar) -> bool:
@@ -484,7 +516,7 @@ def _classes_of(record: Record) -> dict[str, Sequence[str]]:
     """The class columns of a table that `datasets` wrote: they are in the table's metadata."""
     if not isinstance(record, TableRow):
         return {}
-    schema = record.batch.schema
+    schema = record.block.batch.schema
     content = (schema.metadata or {}).get(b"huggingface")
     if content is None:
         return {}

@@ -75,10 +75,8 @@ ROW_TYPES: Mapping[str, type[Row]] = {row_type.__name__: row_type for row_type i
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
 Record: TypeAlias = Mapping[str, object]
-Records: TypeAlias = Iterator[
-    tuple[int, Record]
-]  # each record with its line (or row) number, from 1
-
+Records: TypeAlias = Iterator[tuple[int, Record]]
+"""Each record with the number of its line or row, from 1."""
 
 _ReadValue: TypeAlias = Callable[[object, str, str], object]
 """Reads a value. The arguments are the value, its column, and its place for error messages."""
@@ -91,24 +89,30 @@ class Cells(dict[str, object]):
     """
 
 
-BLOCK_CHARACTERS = 10_000_000  # of what is tokenised at once; 16,384 sentences of 600 characters
-SEARCHED_FOR_BLANKS = 100_000  # later records in which an error about a blank value counts others
+BLOCK_CHARACTERS = 10_000_000
+"""Characters of what is tokenised at once: 16,384 sentences of 600 characters."""
+
+SEARCHED_FOR_BLANKS = 100_000
+"""Later records in which an error about a blank value counts others."""
 
 # The column names that need no `columns` option, in order of preference. The names of a tuple go
 # together. The first tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
 _SENTENCES = (("sentence",), ("text",))
+# They are of STS and GLUE, sentence-transformers, SNLI and MNLI on the hub, Quora, QNLI on the hub,
+# SICK, and of answers to questions.
 _PAIRS = (
-    ("sentence1", "sentence2"),  # STS, GLUE
-    ("anchor", "positive"),  # sentence-transformers
-    ("premise", "hypothesis"),  # SNLI, MNLI on the hub
-    ("question1", "question2"),  # Quora
-    ("question", "sentence"),  # QNLI on the hub
-    ("sentence_A", "sentence_B"),  # SICK
+    ("sentence1", "sentence2"),
+    ("anchor", "positive"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("sentence_A", "sentence_B"),
     ("question", "answer"),
 )
+# sentence-transformers; SimCSE's nli_for_simcse.csv.
 _TRIPLETS = (
-    ("anchor", "positive", "negative"),  # sentence-transformers
-    ("sent0", "sent1", "hard_neg"),  # SimCSE's nli_for_simcse.csv
+    ("anchor", "positive", "negative"),
+    ("sent0", "sent1", "hard_neg"),
 )
 TEXT_COLUMNS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     names[0]: names for names in (_SENTENCES, _PAIRS, _TRIPLETS)
@@ -326,7 +330,8 @@ def is_unicode(text: str) -> bool:
 
 def normalized(text: str) -> bytes:
     """The letters and digits of a text, case folded, in UTF-8."""
-    if text.isascii():  # the same result as below, ten times as fast
+    # For ASCII, this has the same result as the last line, ten times as fast.
+    if text.isascii():
         return text.lower().encode().translate(None, _ASCII_WITHOUT_LETTERS_AND_DIGITS)
     return "".join(filter(str.isalnum, text.casefold())).encode()
 
