@@ -183,8 +183,11 @@ def checksum_of(text: str, name: str) -> str:
     return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
 
 
-def verify_checksums(folder: Path) -> bool:
-    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
+def verify_checksums(folder: Path, missing_ok: Iterable[str] = ()) -> bool:
+    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file.
+
+    Files whose names are in `missing_ok` may be missing.
+    """
     if not (folder / CHECKSUMS).exists():
         return False
     names = set()
@@ -196,6 +199,9 @@ def verify_checksums(folder: Path) -> bool:
                 names.add(name)
                 if digest_of[name] == file_sha256(path):
                     del digest_of[name]
+    for name in missing_ok:
+        if name not in names:
+            digest_of.pop(name, None)
     if not digest_of:
         return True
     name = min(digest_of)
