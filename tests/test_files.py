@@ -11,7 +11,16 @@ from threading import Barrier
 import pytest
 
 from isotune.errors import InputError
-from isotune.files import FORGOTTEN, written
+from isotune.files import (
+    CHECKSUMS,
+    FORGOTTEN,
+    checksums,
+    read_arrays,
+    read_json,
+    read_toml,
+    verify_checksums,
+    written,
+)
 
 WRITERS = 12
 
@@ -101,3 +110,40 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path: Path) ->
     with written(tmp_path / "v[1].npy", new=True) as part:
         part.touch()
     assert [path.exists() for path in paths] == [False, True]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_byte_order_mark_of_notepad_is_no_part_of_a_file(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(f"{mark}steps = 3\r\n", "utf-8")
+    (tmp_path / "a.json").write_text(f'{mark}{{"steps": 3}}\r\n', "utf-8")
+    assert read_toml("recipe", tmp_path / "a.toml", {}) == {"steps": 3}
+    assert read_json(tmp_path / "a.json") == {"steps": 3}
+
+
+@pytest.mark.parametrize("name", ["~nobody_such/a.toml", "two\nlines/a.toml", "nul\0.toml"])
+def test_a_toml_file_that_can_not_be_there_is_one_line(name: str) -> None:
+    with pytest.raises(InputError, match=r"^recipe .*: it can't be read as TOML"):
+        read_toml("recipe", name, {})
+
+
+def test_a_missing_file_is_not_called_damaged(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / CHECKSUMS).write_text(checksums(tmp_path, ["a", "b"]))
+    assert verify_checksums(tmp_path)
+    (tmp_path / "b").write_text("c")
+    with pytest.raises(InputError, match="b is damaged: it is not the file that SHA256SUMS names"):
+        verify_checksums(tmp_path)
+    (tmp_path / "b").unlink()
+    with pytest.raises(InputError, match="b is missing, which SHA256SUMS names; bring it back"):
+        verify_checksums(tmp_path)
+    assert verify_checksums(tmp_path, missing_ok=["b"])
+
+
+def test_arrays_that_can_not_be_opened_are_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(InputError, match=r"folder\.npz: it can't be read \(Is a directory\)"):
+        read_arrays(tmp_path / "folder.npz")
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(InputError, match=r"text\.npz: not a file of arrays: File is not a zip"):
+        read_arrays(tmp_path / "text.npz")

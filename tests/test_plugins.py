@@ -96,10 +96,12 @@ def short(short: dict[str, Any], pairs: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 PROMISED = """
-    AddVectors Additions Augmentation AugmentedOptions Batch ClosedForm Encoder Feed Head HiddenStates Index InputError
-    LabelledPair LabelledSentence Method MethodOptions Packed Pair Result ScoredFeed ScoredPair Sentence TaskRows
-    TrainingFailed Triplet View __version__ add_datasets add_recipe analyse augmentation calibrate compare evaluate
-    export_onnx head load_plugin method pooling read read_documents read_scored_pairs run_study task train tune_process
+    AddVectors Additions Augmentation AugmentedOptions Batch ClosedForm Encoder Feed Head
+    HiddenStates Index InputError LabelledPair LabelledSentence Method MethodOptions Packed Pair
+    Result ScoredFeed ScoredPair Sentence TaskRows TrainingFailed Triplet View __version__
+    add_datasets add_recipe analyse augmentation calibrate compare evaluate export_onnx head
+    load_plugin method pooling read read_documents read_scored_pairs run_study task train
+    tune_process
 """
 
 
@@ -189,7 +191,8 @@ def test_the_second_example_trains_on_pairs_from_memory(
 def test_the_command_line_takes_the_plugin(
     plugin: Path, short: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = f"--model {short['model']} --method mine --pooling last --steps 2 --batch-size 8 --dev none".split()
+    words = f"--model {short['model']} --method mine --pooling last".split()
+    words += ["--steps", "2", "--batch-size", "8", "--dev", "none"]
     words = [
         "train",
         str(short["sources"]),
@@ -285,7 +288,8 @@ def test_a_plugin_that_fails_is_one_line(plugin: Path, code: str, message: str) 
 
 def test_a_file_runs_once_and_again_after_a_change(plugin: Path) -> None:
     plugin.write_text(
-        "import isotune, sys\nsys.runs = getattr(sys, 'runs', 0) + 1\n@isotune.task('one')\ndef f(e): ..."
+        "import isotune, sys\nsys.runs = getattr(sys, 'runs', 0) + 1\n"
+        "@isotune.task('one')\ndef f(e): ..."
     )
     for _ in range(2):
         isotune.load_plugin(plugin)
@@ -381,3 +385,9 @@ def test_the_example_for_a_tracker_gives_it_the_numbers(title: str) -> None:
     assert "0.7" in str(call)
     assert "2" in str(call)
     assert "spearman" not in str(tracker.mock_calls)
+
+
+@pytest.mark.parametrize("name", ["~nobody_such/a.py", "two\nlines.py", "nul\0.py"])
+def test_a_plugin_that_can_not_be_there_is_one_line(name: str) -> None:
+    with pytest.raises(InputError, match=r"^plugin .*: it can't be read .*; give a Python file$"):
+        plugins.load_plugin(name)

@@ -11,33 +11,37 @@ from typing import Any, Generic, Self, TypeVar
 from isotune.errors import InputError, require_extra, telling
 from isotune.plugins import load_plugin, loaded_plugins
 
-WAITING = 1000  # tasks that Ray has at a time, so that it sees how many machines it could use
-TRIES = 10  # of a task whose process or machine is lost, after the first
-SECONDS = 10  # until a cluster answers
+WAITING = 1000
+"""Tasks that Ray has at a time, so that it sees how many machines it could use."""
+
+TRIES = 10
+"""Times that a task is tried again whose process or machine is lost."""
+
+SECONDS = 10
+"""Seconds until a cluster answers."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def connect(address: str | None = None) -> tuple[int, int]:
-    """Connects to the Ray cluster at an address or at `RAY_ADDRESS`, or starts Ray here, until this process ends.
+    """Connects to the Ray cluster at an address or at `RAY_ADDRESS`, or starts Ray here.
 
-    Returns the numbers of the cluster's processors and GPUs.
+    The connection lasts until this process ends. Returns the numbers of the cluster's processors
+    and GPUs.
     """
     require_extra("ray", "ray")
     import ray
 
-    os.environ |= {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
-    }  # Ray says nothing of lost tasks
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray says nothing of lost tasks then.
+    os.environ["RAY_DEDUP_LOGS_SKIP_REGEX"] = "."
     address = address or os.environ.get("RAY_ADDRESS", "local")
-    with telling(
-        (OSError, OverflowError, RuntimeError, ValueError), f"{address}: no Ray cluster answers"
-    ):
-        if place := re.fullmatch(
-            r"(?:ray://)?(.+):(\d{1,5})", address
-        ):  # Ray itself waits for many minutes
+    kinds = (OSError, OverflowError, RuntimeError, ValueError)
+    with telling(kinds, f"{address}: no Ray cluster answers"):
+        # Ray itself waits for many minutes.
+        place = re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address)
+        if place:
             socket.create_connection((place[1], int(place[2])), SECONDS).close()
         ray.init(
             address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR
@@ -47,31 +51,36 @@ def connect(address: str | None = None) -> tuple[int, int]:
 
 
 class Tasks(Generic[T, R]):
-    """Tasks of the cluster, each for an item. Those that still run when the `with` block ends are killed.
+    """Tasks of the cluster, each for an item.
 
-    The task of a process or a machine that is lost is done again, on another.
+    Those that still run when the `with` block ends are killed. The task of a process or a machine
+    that is lost is done again, on another.
     """
 
     def __init__(
         self, work: Callable[[T], R], cpus: int = 1, gpus: int = 0, *, reused: bool = True
     ) -> None:
-        """Starts nothing yet. Each task has so many processors and GPUs, and if not `reused` a process, for itself."""
+        """Starts nothing yet.
+
+        Each task has so many processors and GPUs for itself, and if not `reused`, a process.
+        """
         import ray
 
-        most = max(
-            (node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0
-        )
+        most = 0
+        for node in ray.nodes():
+            if node["Alive"]:
+                most = max(most, node["Resources"].get("CPU", 0))
         if cpus > most:
             raise InputError(
-                f"a task needs {cpus} processors; the largest machine of this Ray cluster has {most:g}"
+                f"a task needs {cpus} processors; the largest machine of this Ray cluster has "
+                f"{most:g}"
             )
-        calls = (
-            0 if reused else 1
-        )  # with 0 a process stays after its task, which it would not do on a GPU
-        self._task: Any = ray.remote(
-            num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=calls
-        )(_call)
-        self._work = ray.put((work, [os.path.abspath(plugin.path) for plugin in loaded_plugins()]))
+        # With 0 a process stays after its task, which it would not do on a GPU.
+        calls = 0 if reused else 1
+        remote = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=TRIES, max_calls=calls)
+        self._task: Any = remote(_call)
+        plugins = [os.path.abspath(plugin.path) for plugin in loaded_plugins()]
+        self._work = ray.put((work, plugins))
         self.running: dict[Any, T] = {}
 
     def __enter__(self) -> Self:
@@ -88,7 +97,7 @@ class Tasks(Generic[T, R]):
         self.running[self._task.remote(self._work, item)] = item
 
     def wait(self) -> tuple[T, R | str]:
-        """Waits until a task ends; gives its item, and its result or in a line why there is none."""
+        """Waits until a task ends; gives its item, and its result or why there is none."""
         import ray
 
         (done, *_), _ = ray.wait(list(self.running))
@@ -96,8 +105,9 @@ class Tasks(Generic[T, R]):
         try:
             return item, ray.get(done)
         except ray.exceptions.RayTaskError as error:
+            # Any other error is a defect, which keeps its traceback.
             if not isinstance(error.cause, InputError | OSError):
-                raise  # a defect, with its traceback
+                raise
             return item, str(error.cause)
         except ray.exceptions.RayError as error:
             lost = f"{item}: its process was lost {TRIES + 1} times, perhaps because memory ran out"

@@ -1,8 +1,8 @@
-"""Files that are written completely or not at all, JSON files, and TOML files that are read by path or by name.
+"""Files that are written completely or not at all, files of JSON and TOML, and checksums.
 
-Any number of processes may write one file, on several machines too: each writes under a name that no other has, and
-moves that file into place. What is moved into place is on the disk before, and its name is on the disk afterwards, so
-it outlives a power cut.
+Any number of processes may write one file, on several machines too: each writes under a name that
+no other has, and moves that file into place. What is moved into place is on the disk before, and
+its name is on the disk afterwards, so it outlives a power cut.
 """
 
 import glob
@@ -22,65 +22,84 @@ from zipfile import ZipFile
 
 from isotune.errors import InputError, telling, unknown
 
-CHECKSUMS = "SHA256SUMS"  # in a folder: the file that `sha256sum -c` reads
+CHECKSUMS = "SHA256SUMS"
+"""The file in a folder that `sha256sum -c` reads."""
+
 TOML = ".toml"
-WINDOWS = os.name == "nt"  # Windows syncs a file only if it is open for writing, and no folder
-LARGEST_TOML = 100_000  # bytes; a key with n dots takes tomllib n² steps
-FORGOTTEN = 24 * 60 * 60  # seconds after which an unfinished file is that of a killed process
+
+WINDOWS = os.name == "nt"
+"""Windows syncs a file only if it is open for writing, and no folder."""
+
+LARGEST_TOML = 100_000
+"""Bytes of a TOML file. A key with n dots takes tomllib n² steps."""
+
+FORGOTTEN = 24 * 60 * 60
+"""Seconds after which an unfinished file is that of a killed process."""
 
 
 @contextmanager
 def written(path: Path, *, new: bool = False) -> Iterator[Path]:
-    """Gives a path beside `path` to make a file or folder at, which becomes `path` when the block succeeds.
+    """Gives a path beside `path` to make a file or folder at.
 
-    The given path belongs to this call alone. It replaces a file at `path`, unless `path` has to be `new`. What a
-    process left that was killed a day ago or earlier is removed.
+    It becomes `path` when the block succeeds. The given path belongs to this call alone. It
+    replaces a file at `path`, unless `path` has to be `new`. What a process left that was killed a
+    day ago or earlier is removed.
 
     Raises:
-        InputError: `path` can't be written, or has to be new and exists. This is known before the block starts, if it
-            can be. A process that has made `path` since then is found at the end.
+        InputError: `path` can't be written, or has to be new and exists. This is known before the
+            block starts, if it can be. A process that has made `path` since then is found at the
+            end.
     """
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
     try:
         if new and os.path.lexists(path):
             raise FileExistsError
         make_folder(path.parent)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            with suppress(FileNotFoundError):  # another process has moved it
-                if left.stat().st_mtime < time.time() - FORGOTTEN:
-                    remove(left)
-        part.touch()  # fails here, not after the block
+        _remove_forgotten(path)
+        # A file that can't be made fails here, and not after the block.
+        part.touch()
         part.unlink()
         yield part
-        for made in (*part.rglob("*"), part):
-            sync(made)
-        _name(part, path, new)
+        for new_file in part.rglob("*"):
+            sync(new_file)
+        sync(part)
+        _rename(part, path, new)
         sync(path.parent)
     except ConnectionError:
-        raise  # of a pipe or the network, and not of this file
+        # It is an error of a pipe or the network, and not of this file.
+        raise
     except OSError as error:
         if new and os.path.lexists(path):
             raise InputError(f"{path}: it exists already; give another name") from error
-        other = "; give another name" if new else ""
-        raise InputError(
-            f"{path}: it can't be written ({error.strerror or error}){other}"
-        ) from error
+        problem = f"{path}: it can't be written ({error.strerror or error})"
+        if new:
+            problem += "; give another name"
+        raise InputError(problem) from error
     finally:
         remove(part)
 
 
-def _name(part: Path, path: Path, new: bool) -> None:
-    """Gives what is complete its final name; a `new` name is not taken from another file or folder."""
+def _remove_forgotten(path: Path) -> None:
+    """Removes unfinished files beside `path` that killed processes left."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        # Another process may have moved it.
+        with suppress(FileNotFoundError):
+            if left.stat().st_mtime < time.time() - FORGOTTEN:
+                remove(left)
+
+
+def _rename(part: Path, path: Path, new: bool) -> None:
+    """Gives what is complete its final name; a `new` name is taken from no other file or folder."""
     if not new:
         part.replace(path)
         return
-    if (
-        part.is_file() and not WINDOWS
-    ):  # else a rename takes no other name than that of an empty folder
+    # On Windows, and for a folder, a rename takes no other name than that of an empty folder.
+    if part.is_file() and not WINDOWS:
         try:
             os.link(part, path)
             return
-        except OSError:  # of a name that is taken, or of a file system without hard links
+        except OSError:
+            # The name is taken, or the file system has no hard links.
             if os.path.lexists(path):
                 raise
     part.rename(path)
@@ -88,7 +107,10 @@ def _name(part: Path, path: Path, new: bool) -> None:
 
 @contextmanager
 def rust_writes() -> Iterator[None]:
-    """Raises an OSError where a library in Rust can't write a file; such a library raises an `Exception`."""
+    """Raises an OSError where a library in Rust can't write a file.
+
+    Such a library raises a plain `Exception`.
+    """
     try:
         yield
     except OSError:
@@ -110,11 +132,15 @@ def sync(path: Path) -> None:
     """Waits until a file's content, or the names in a folder, are on the disk."""
     if WINDOWS and path.is_dir():
         return
-    number = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
+    mode = os.O_RDONLY
+    if WINDOWS:
+        mode = os.O_RDWR
+    number = os.open(path, mode)
     try:
         os.fsync(number)
     except OSError:
-        if not path.is_dir():  # some file servers can't do this for folders
+        # Some file servers can't do this for folders.
+        if not path.is_dir():
             raise
     finally:
         os.close(number)
@@ -138,7 +164,7 @@ def read_json(path: Path, missing_ok: bool = False) -> Any:
     if missing_ok and not path.exists():
         return {}
     with telling((OSError, ValueError, RecursionError), f"{path}: it can't be read as JSON"):
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8-sig"))
 
 
 def file_sha256(path: Path) -> str:
@@ -200,7 +226,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Writes numpy arrays into an .npz file, completely or not at all; raises errors as `written`."""
+    """Writes numpy arrays into an .npz file, completely or not at all; raises as `written`."""
     import numpy as np
 
     with written(path) as part, part.open("wb") as file:
@@ -208,50 +234,70 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """The numpy arrays of an .npz file, by name; raises `InputError` if the file is damaged."""
+    """The numpy arrays of an .npz file, by name.
+
+    Raises:
+        InputError: the file is damaged or can't be read.
+        FileNotFoundError: there is no such file.
+    """
     import numpy as np
 
     try:
         with ZipFile(path) as file:
-            if damaged := file.testzip():  # numpy reads no checksum
-                raise ValueError(f"{damaged} is damaged")
+            # numpy reads no checksum.
+            damaged_name = file.testzip()
+            if damaged_name:
+                raise ValueError(f"{damaged_name} is damaged")
         with np.load(path) as arrays:
             return dict(arrays)
     except FileNotFoundError:
         raise
-    except (
-        Exception
-    ) as error:  # of zipfile, zlib and numpy, which raise many kinds for damaged files
+    except OSError as error:
+        raise InputError(f"{path}: it can't be read ({error.strerror or error})") from error
+    # zipfile, zlib and numpy raise many kinds of errors for damaged files.
+    except Exception as error:
         raise InputError(f"{path}: not a file of arrays: {error}") from error
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of something in a folder that a file in the folder names; refuses a name that leads out of it."""
+    """The path of something in a folder that a file in the folder names.
+
+    Raises:
+        InputError: the name leads out of the folder.
+    """
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise InputError(
-            f"{folder}: a file in it names {name!r}, which is outside of this folder; it is not read"
+            f"{folder}: a file in it names {name!r}, which is outside of this folder; it is not "
+            "read"
         )
     return folder / name
 
 
 def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
-    """Lists the TOML files in a folder of the package, by their names without the ending and with a prefix."""
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return {
-        f"{prefix}{file.name.removesuffix(TOML)}": file
-        for file in files
-        if file.name.endswith(TOML)
-    }
+    """The TOML files in a folder of the package, by the prefix and the name without its ending."""
+    files = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(TOML):
+            files[f"{prefix}{file.name.removesuffix(TOML)}"] = file
+    return files
 
 
 def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) -> dict[str, Any]:
-    """Reads a TOML file by its path, or by its name among the packaged files; errors say its `kind`, as "recipe"."""
-    is_path = Path(name).suffix == TOML
-    if not is_path and str(name) not in packaged:
+    """Reads a TOML file by its path, or by its name among the packaged files.
+
+    Errors say its `kind`, as "recipe".
+    """
+    file: Path | Traversable
+    if Path(name).suffix == TOML:
+        file = Path(name)
+    elif str(name) in packaged:
+        file = packaged[str(name)]
+    else:
         raise unknown(kind, str(name), packaged, f"; a file's name ends in {TOML}")
     with telling((OSError, ValueError, RecursionError), f"{kind} {name}: it can't be read as TOML"):
-        with (Path(name) if is_path else packaged[str(name)]).open("rb") as file:
-            content = file.read(LARGEST_TOML + 1)
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST_TOML + 1)
         if len(content) > LARGEST_TOML:
             raise ValueError(f"more than {LARGEST_TOML:,} bytes, the limit")
+        # Notepad may write a byte order mark.
         return tomllib.loads(content.decode("utf-8-sig"))

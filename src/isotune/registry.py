@@ -1,7 +1,8 @@
 """Registries: names that a user can choose, and the code behind each name.
 
-An entry of isotune that loads torch is written as "module:name" and imported when it is first used, so that a registry
-can be listed without torch; the others stand in the registry themselves. A decorator adds an entry from outside.
+An entry of isotune that loads torch is written as "module:name" and imported when it is first used,
+so that a registry can be listed without torch; the others stand in the registry themselves. A
+decorator adds an entry from outside.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +16,22 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """The entries of one kind by name. A name that nobody has registered raises the `InputError` of `unknown`."""
+    """The entries of one kind by name.
+
+    A name that nobody has registered raises the `InputError` of `unknown`.
+    """
 
     add_more: ClassVar[Callable[[], object]] = tuple
-    """Called when a registry is listed or lacks a name; `isotune.plugins` puts its loader of installed plugins here."""
+    """Called when a registry is listed or lacks a name.
+
+    `isotune.plugins` puts its loader of installed plugins here.
+    """
 
     def __init__(self, kind: str, own: Mapping[str, T | str]) -> None:
-        """Makes a registry of isotune's `own` entries: each an entry, or "module:name" of one in `isotune`."""
+        """Makes a registry of isotune's `own` entries.
+
+        Each is an entry, or "module:name" of an entry in `isotune`.
+        """
         self.kind = kind
         self._entries: dict[str, T | str] = dict(own)
         self._origins = dict.fromkeys(own, "isotune")
@@ -29,7 +39,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         entry = self._entries[self.check(name)]
         if isinstance(entry, str):
-            entry = self._entries[name] = resolve_name(f"isotune.{entry}")
+            entry = resolve_name(f"isotune.{entry}")
+            self._entries[name] = entry
         return entry
 
     def __contains__(self, name: object) -> bool:
@@ -46,21 +57,29 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._entries)
 
     def check(self, name: str) -> str:
-        """Gives a known name back, for the validation of options; raises `InputError` for another."""
+        """Gives a known name back, to validate options; raises `InputError` for another."""
         if name not in self:
             raise unknown(self.kind, name, self)
         return name
 
     def add(self, name: str, entry: T, origin: str) -> None:
-        """Adds an entry; `origin` says which code or file it is from. The same code may come again and replaces it."""
+        """Adds an entry; `origin` says which code or file it is from.
+
+        The same code may come again. It then replaces the entry.
+        """
         if name in self._entries and self._origins[name] != origin:
             raise InputError(
-                f"{self.kind} {name!r} exists already, from {self._origins[name]}; choose another name"
+                f"{self.kind} {name!r} exists already, from {self._origins[name]}; choose another "
+                "name"
             )
-        self._entries[name], self._origins[name] = entry, origin
+        self._entries[name] = entry
+        self._origins[name] = origin
 
     def adding(self, name: str, make: Callable[[Any], T] = lambda code: code) -> Callable[[C], C]:
-        """A decorator that adds what `make` makes of a function or a class, and returns that function or class."""
+        """A decorator that adds what `make` makes of a function or a class.
+
+        It returns that function or class.
+        """
 
         def add(code: C) -> C:
             self.add(name, make(code), f"{code.__module__}.{code.__qualname__}")

@@ -109,6 +109,36 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
         list(derived_texts(tmp_path / "file" / "kind.sqlite", {}, ["a"], Upper(), 2))
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (sqlite3.OperationalError("database is locked"), "can't be used (database is locked)"),
+        (sqlite3.DataError("string or blob too big"), "can't be used (string or blob too big)"),
+        (sqlite3.DatabaseError("file is not a database"), "is damaged (file is not a database)"),
+    ],
+)
+def test_only_a_wrong_format_or_checksum_is_called_damage(
+    path: Path, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("isotune.data.cache._read", fail)
+    with pytest.raises(InputError) as told:
+        list(derived_texts(path, {}, ["a"], Upper(), 2))
+    assert f"{path}: the cache of derived texts {message}" in str(told.value)
+
+
+def test_a_user_without_a_home_folder_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", fail)
+    with pytest.raises(InputError, match=r"no home folder .*; set XDG_CACHE_HOME to a folder"):
+        cache_folder("stsb")
+
+
 def test_the_cache_is_beside_a_file_and_the_users_for_all_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,14 @@ def test_another_file_is_refused_in_one_line(tmp_path: Path, layout: str, conten
         list(read_layout(layout, path, ""))
 
 
+def test_a_file_that_is_not_there_is_not_called_damaged(tmp_path: Path) -> None:
+    for layout in ("cs224n", "sst"):
+        with pytest.raises(
+            InputError, match=r"a: (it )?can't be read \(No such file or directory\)$"
+        ):
+            list(read_layout(layout, tmp_path / "a", ""))
+
+
 @pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
 def test_an_archive_with_a_name_of_any_size_is_refused(tmp_path: Path, kind: bytes) -> None:
     path, size = tmp_path / "data.tar.gz", 200_000_000

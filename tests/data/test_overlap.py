@@ -71,8 +71,8 @@ def test_every_text_of_a_row_is_looked_at_and_nothing_else_and_punctuation_is_no
 def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path) -> None:
     """953 rows of its training split are test pairs of STS-B.
 
-    They are 947 of the 1,379 test pairs, some of them twice. The sentences of another 24 test pairs are there too,
-    swapped or in two rows.
+    They are 947 of the 1,379 test pairs, some of them twice. The sentences of another 24 test pairs
+    are there too, swapped or in two rows.
     """
     test = read_scored_pairs("stsb:test")
     official = list(map(Pair, test.sentence1, test.sentence2))

@@ -1,6 +1,7 @@
-"""Points huggingface_hub, datasets and transformers at the local hub. pyproject.toml has ruff sort its import first.
+"""Points huggingface_hub, datasets and transformers at the local hub.
 
-They read HF_ENDPOINT and HF_HOME when they are imported, so that a fixture would come too late. Until a test starts the
+pyproject.toml has ruff sort the import of this module first. The three libraries read HF_ENDPOINT
+and HF_HOME when they are imported, so that a fixture would come too late. Until a test starts the
 hub, connecting to it is refused at once, so that no test can reach a network by their help.
 """
 

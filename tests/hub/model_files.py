@@ -35,9 +35,10 @@ def with_shards(folder: Path) -> Files:
 
 
 def with_pickle(folder: Path) -> Files:
-    """Its weights as the small BERTs of 2020 have them: a pickle, and by torch of that time no zip file.
+    """Its weights as the small BERTs of 2020 have them: a pickle, and no zip file.
 
-    Such repositories have a checkpoint of TensorFlow beside it, a vocabulary for a tokenizer, and no more.
+    Such repositories have a checkpoint of TensorFlow beside it, a vocabulary for a tokenizer, and
+    no more.
     """
     config = json.loads((folder / "config.json").read_text("utf-8"))
     for key in ("architectures", "dtype", "transformers_version"):

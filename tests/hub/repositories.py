@@ -1,7 +1,7 @@
-"""Tiny copies of the published datasets: the paths, columns, label names and splits of the real ones.
+"""Tiny copies of the published datasets: their paths, columns, label names and splits.
 
-There are a few rows in each split. What a real repository has besides is left out: other configurations, weights for
-other libraries.
+There are a few rows in each split. What a real repository has besides is left out: other
+configurations, weights for other libraries.
 """
 
 import csv
@@ -65,7 +65,10 @@ def card(configs: Mapping[str, Mapping[str, str]]) -> bytes:
 
 
 def in_parquet(configs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Rows]]]) -> Files:
-    """A repository as `push_to_hub` makes it: CONFIG/SPLIT-00000-of-00001.parquet, and the card that says so."""
+    """A repository as `push_to_hub` makes it.
+
+    It has CONFIG/SPLIT-00000-of-00001.parquet, and the card that says so.
+    """
     files: Files = {}
     for name, (features, splits) in configs.items():
         for split, rows in splits.items():

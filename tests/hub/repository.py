@@ -18,7 +18,7 @@ class Repository:
     )  # branch, tag or commit -> path -> content
 
     def commit(self, revision: str) -> str:
-        """The commit that a revision is: a hash of its files, so that other files are another commit."""
+        """The commit that a revision is: a hash of its files, so other files are another commit."""
         if len(revision) == 40:
             return revision
         files = self.revisions[revision]

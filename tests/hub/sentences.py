@@ -1,4 +1,4 @@
-"""Sentences and scored pairs of the words in `tests/conftest.py: WORDS`, which the tiny tokenizer knows."""
+"""Sentences and scored pairs of the words in `tests/conftest.py`, which the tokenizer knows."""
 
 SIZES = {"train": 24, "validation": 12, "dev": 12, "test": 12}  # rows of a split
 _SUBJECTS = ("the man", "a woman", "the big dog", "a small cat", "the red ball", "a blue house")

@@ -16,7 +16,7 @@ SUBSETS = {  # of SentEval's archive
 
 
 def senteval() -> bytes:
-    """SentEval's own layout; pairs that were left unscored have an empty line in place of a score."""
+    """SentEval's own layout; an unscored pair has an empty line in place of a score."""
     files: dict[str, str] = {}
     for year, subsets in SUBSETS.items():
         for place, subset in enumerate(subsets):
@@ -40,7 +40,8 @@ def senteval() -> bytes:
         ("test_annotated", "test", 36),
     ):
         rows = [
-            f"{n + 1}\t{a}\t{b}\t{1 + 4 * score / 5:.1f}\t{('NEUTRAL', 'ENTAILMENT', 'CONTRADICTION')[n % 3]}\n"
+            f"{n + 1}\t{a}\t{b}\t{1 + 4 * score / 5:.1f}\t"
+            f"{('NEUTRAL', 'ENTAILMENT', 'CONTRADICTION')[n % 3]}\n"
             for n, (a, b, score) in enumerate(scored(SIZES[split], start))
         ]
         files[f"SICK/SICK_{name}.txt"] = header + "".join(rows)

@@ -1,8 +1,8 @@
-"""A server that speaks the hub's HTTP interface, for huggingface_hub, datasets and transformers as they are.
+"""A server that speaks the hub's HTTP interface, for the libraries as they are.
 
-It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
-and GET. A repository that is missing or gated says so by the status and headers that the libraries know. Nothing else
-is answered.
+It answers what these libraries ask: a repository's information, its tree, single paths of it, and
+its files, with HEAD and GET. A repository that is missing or gated says so by the status and
+headers that the libraries know. Nothing else is answered.
 """
 
 import json
@@ -22,7 +22,8 @@ class LocalHub:
     """A hub with the repositories that a test gives it.
 
     Attributes:
-        url: where it is; nothing listens there until `start`, so that connecting is refused at once.
+        url: where it is; nothing listens there until `start`, so that connecting is refused at
+            once.
         asked: the paths that it was asked for, in order.
     """
 
@@ -34,6 +35,9 @@ class LocalHub:
         self.asked: list[str] = []
         self._repositories: dict[tuple[str, str], Repository] = {}
         self._statuses: dict[str, int] = {}
+        self._page: bytes | None = None
+        self.released = threading.Event()
+        self.released.set()
 
     def add(
         self,
@@ -44,7 +48,7 @@ class LocalHub:
         revision: str = "main",
         gated: bool = False,
     ) -> str:
-        """Adds a revision to a model or dataset, which is made if it isn't there; returns its commit."""
+        """Adds a revision to a model or dataset, made if it isn't there; returns its commit."""
         contents = {
             path: text.encode() if isinstance(text, str) else text for path, text in files.items()
         }
@@ -56,6 +60,14 @@ class LocalHub:
         """Answers with this status whatever has `text` in its path."""
         self._statuses[text] = status
 
+    def answer(self, page: str) -> None:
+        """Answers everything with this page, as a network does that wants a login."""
+        self._page = page.encode()
+
+    def hold(self) -> None:
+        """Answers nothing until `released` is set, as a proxy does that has no network."""
+        self.released.clear()
+
     def start(self) -> None:
         """Listens, if it doesn't already."""
         if self._server is None:
@@ -65,7 +77,7 @@ class LocalHub:
             ).start()
 
     def stop(self) -> None:
-        """Breaks all connections and listens no more: connecting is refused, as by a hub that is down."""
+        """Breaks all connections and listens no more, as a hub that is down."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -74,8 +86,10 @@ class LocalHub:
 
     def clear(self) -> None:
         """Forgets all repositories, faults and requests."""
-        for held in (self._repositories, self._statuses):
-            held.clear()
+        self._repositories.clear()
+        self._statuses.clear()
+        self._page = None
+        self.released.set()
         self.asked.clear()
 
 
@@ -142,7 +156,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         asked = unquote(address.path)
         hub.asked.append(asked)
-        if statuses := [status for text, status in hub._statuses.items() if text in asked]:
+        hub.released.wait()
+        if hub._page is not None:
+            self._send(200, hub._page, {"Content-Type": "text/html"})
+        elif statuses := [status for text, status in hub._statuses.items() if text in asked]:
             self._error(statuses[0], "", "the test wants this to fail")
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()

@@ -1,4 +1,4 @@
-"""With nothing but the hub, every table and figure of the papers finds its data and models, and can be made."""
+"""With nothing but the hub, every table and figure of the papers can be made."""
 
 import io
 import json

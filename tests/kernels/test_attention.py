@@ -5,7 +5,7 @@ import torch
 
 from isotune.data.packed import pack
 from isotune.kernels.attention import packed_attention
-from isotune.kernels.cpu.attention import PlainAttention, can_mask, masked_attention
+from isotune.kernels.cpu.attention import PlainAttention, PlainOptions, can_mask, masked_attention
 from isotune.kernels.cpu.dropout import DRAWS, Draws, using
 from isotune.kernels.gpu import gpu_attention
 
@@ -24,11 +24,11 @@ def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     bias = torch.randn(4, 70, 70, dtype=torch.float64).requires_grad_() if with_bias else None
     learned = inputs if bias is None else [*inputs, bias]
-    options = SENTENCES, 0.3, 0.0, sliding_window
+    options = PlainOptions(SENTENCES, 0.3, dropout=0.0, window=sliding_window, training=True)
     results = []
     for output in (
-        PlainAttention.apply(*inputs, bias, *options, True),
-        gpu_attention(*inputs, *options, bias),
+        PlainAttention.apply(*inputs, bias, options),
+        gpu_attention(*inputs, SENTENCES, 0.3, 0.0, sliding_window, bias),
     ):
         results.append([output, *torch.autograd.grad(output, learned, gradient)])
     for plain, fused in zip(*results, strict=True):
@@ -54,10 +54,10 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
-        with using(
-            DRAWS, Draws(torch.arange(4), torch.arange(25))
-        ):  # the same weights are dropped each time
-            return PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
+        options = PlainOptions(packed, 0.3, dropout, window=None, training=training)
+        # The same weights are dropped each time.
+        with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):
+            return PlainAttention.apply(*rows, options)
 
     assert torch.autograd.gradcheck(attend, inputs)
 

@@ -1,4 +1,7 @@
-"""The arguments of torch's variable-length attention, checked by a slow stand-in for it; on a GPU, the real kernel."""
+"""The arguments of torch's variable-length attention, checked by a slow stand-in for it.
+
+On a GPU, the real kernel is checked.
+"""
 
 from typing import Any
 

@@ -37,7 +37,10 @@ def test_elements_are_0_at_the_rate_and_the_others_are_scaled(
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.7])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_dropout_changes_no_mean(rate: float, dtype: torch.dtype) -> None:
-    """Each kept element is rounded once, so that over many numbers the errors even out; the gradient's too."""
+    """Each kept element is rounded once, so that over many numbers the errors even out.
+
+    The same holds for the gradient.
+    """
     x = torch.rand(1, N).add_(1).to(dtype).requires_grad_()
     y = dropout(x, rate, torch.zeros(1, dtype=torch.int64))
     weight = torch.rand(1, N).add_(1).to(dtype)

@@ -1,4 +1,4 @@
-"""Which library computes float32 products: oneDNN is exact too, and the setting is put back afterwards."""
+"""Which library computes float32 products; oneDNN is exact too, and the setting is put back."""
 
 import threading
 from collections.abc import Iterator

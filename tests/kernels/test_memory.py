@@ -45,7 +45,7 @@ def test_waiting_threads_of_a_command_let_others_compute() -> None:
 
 @pytest.mark.skipif(not memory._c_function("mallopt"), reason="the C library isn't glibc")
 def test_freed_memory_is_kept_until_give_back() -> None:
-    """Runs in another process, because malloc's options hold for a whole process and can't be read."""
+    """Runs in another process: malloc's options hold for a whole process and can't be read."""
     script = """
         from pathlib import Path
         from isotune.kernels.cpu import memory

@@ -31,7 +31,10 @@ each = pytest.mark.parametrize(
     ("of_first", "learns"), [(False, {nt_xent}), (True, {nt_xent, mirror_info_nce})]
 )
 def test_which_losses_tell_the_views_of_one_side_apart(of_first: bool, learns: set[Loss]) -> None:
-    """Factors (4) and (2) of the self-guided paper: with the other side all 0, nothing else is left to learn from."""
+    """Factors (4) and (2) of the self-guided paper.
+
+    With the other side all 0, nothing else is left to learn from.
+    """
     for loss in (nt_xent, mirror_info_nce, info_nce):
         vectors, zero = torch.randn(5, 4, requires_grad=True), torch.zeros(5, 4)
         loss(*((vectors, zero) if of_first else (zero, vectors)), 0.1).backward()

@@ -1,1 +1,4 @@
-"""Slow, literal transcriptions of the papers' formulas in float64, which the package's fast code has to equal."""
+"""Slow, literal transcriptions of the papers' formulas in float64.
+
+The package's fast code has to equal them.
+"""

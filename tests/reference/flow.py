@@ -13,7 +13,10 @@ Weights = Mapping[str, Tensor]
 
 
 def actnorm(x: list[float], weights: Weights, name: str) -> list[float]:
-    """s x + b as BERT-flow's code has it: the bias first, then a scale whose logarithm is 3 times what is learned."""
+    """s x + b as BERT-flow's code has it.
+
+    The bias comes first, then a scale whose logarithm is 3 times what is learned.
+    """
     bias, log_scale = weights[f"{name}.bias"].tolist(), weights[f"{name}.log_scale"].tolist()
     return [(v + b) * math.exp(3 * s) for v, b, s in zip(x, bias, log_scale, strict=True)]
 
@@ -23,7 +26,7 @@ def linear(x: list[float], weight: Tensor) -> list[float]:
 
 
 def mix(x: list[float], weights: Weights, name: str) -> list[float]:
-    """The features reversed; or W x with W = P L (U + diag(s)) multiplied out (Glow, equation 10)."""
+    """The features reversed; or W x with W = P L (U + diag(s)) (Glow, equation 10)."""
     if f"{name}.permutation" not in weights:
         return x[::-1]
     d = len(x)
@@ -55,7 +58,7 @@ def couple(x: list[float], weights: Weights, name: str) -> list[float]:
 
 
 def flow(x: Sequence[float], weights: Weights, levels: int, depth: int) -> list[float]:
-    """z of one vector: after each level but the last, the second half of the features is finished."""
+    """z of one vector: after each level but the last, the second half of it is finished."""
     rest, finished = list(x), []
     for level in range(levels):
         for step in range(level * depth, (level + 1) * depth):

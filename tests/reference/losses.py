@@ -57,7 +57,10 @@ def nt_xent_of_groups(
 
 
 def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tensor:
-    """L_mirror (BERT-CF, section 4.1): N(x_i) is f'(x'_i) and, for all j != i, f'(x'_j) and f(x_j); also L^opt1."""
+    """L_mirror (BERT-CF, section 4.1), and L^opt1 of the self-guided paper.
+
+    N(x_i) is f'(x'_i) and, for all j != i, f'(x'_j) and f(x_j).
+    """
     b = range(len(clean))
     return mean(
         share(
@@ -73,7 +76,10 @@ def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tens
 def info_nce(
     queries: Vectors, keys: Vectors, temperature: float, negatives: Vectors = ()
 ) -> Tensor:
-    """SimCSE, equation 1, averaged over the batch, or 5, with hard negatives; the self-guided paper's L^opt2."""
+    """SimCSE, equation 1, averaged over the batch, or equation 5, with hard negatives.
+
+    Equation 1 is also L^opt2 of the self-guided paper.
+    """
     n = range(len(queries))
     return mean(
         share(queries[i], keys[i], [keys[j] for j in n if j != i] + [*negatives], temperature)
@@ -88,7 +94,10 @@ def info_nce_of_groups(
     temperature: float,
     negatives: Vectors,
 ) -> Tensor:
-    """InfoNCE (E5, section 3.2), where keys and negatives with a group of the query's row are none of its negatives."""
+    """InfoNCE (E5, section 3.2).
+
+    Keys and negatives with a group of the query's row are none of its negatives.
+    """
     candidates = list(zip([*keys, *negatives], groups, strict=True))
     return mean(
         share(query, key, [c for c, own in candidates if not own & of_row], temperature)
@@ -107,7 +116,7 @@ def self_guided_opt3(c: Tensor, h: Tensor, temperature: float) -> Tensor:
 
 
 def regularizer(tuned: list[Tensor], fixed: list[Tensor]) -> Tensor:
-    """The self-guided paper's L^reg: the squared L2 distance of all weights from where they started."""
+    """The self-guided paper's L^reg: the squared L2 distance of all weights from their start."""
     total = torch.zeros((), dtype=torch.float64)
     for weight, start in zip(tuned, fixed, strict=True):
         total = total + ((weight.double() - start.double()) ** 2).sum()
@@ -129,7 +138,10 @@ def bidirectional_margin(
 
 
 def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float) -> Tensor:
-    """DistillCSE's and RankCSE's distillation: the sum over j != i of p_j log(p_j / q_j), averaged over i."""
+    """DistillCSE's and RankCSE's distillation.
+
+    It is the sum over j != i of p_j log(p_j / q_j), averaged over i.
+    """
 
     def shares(vectors: Vectors, i: int) -> list[Tensor]:
         weights = [

@@ -1,4 +1,4 @@
-"""SentEval's classifier and protocol, one classifier after another, with torch's own layers and optimiser."""
+"""SentEval's classifier and protocol, one after another, with torch's layers and optimiser."""
 
 import copy
 from collections.abc import Sequence
@@ -28,7 +28,10 @@ def fit(
     dev: tuple[Tensor, Tensor] | None = None,
     seed: int = SEED,
 ) -> tuple[nn.Module, float]:
-    """The classifier at its best dev accuracy, and that accuracy. Without dev rows, it holds out a twentieth."""
+    """The classifier at its best dev accuracy, and that accuracy.
+
+    Without dev rows, it holds out a twentieth.
+    """
     random = np.random.RandomState(seed)
     torch.manual_seed(seed)
     width = x.shape[1]
@@ -90,7 +93,10 @@ def best_by_folds(
 def by_folds(
     x: Tensor, y: Tensor, classes: int, hidden: int, folds: int, seed: int = SEED
 ) -> tuple[list[int], list[float]]:
-    """The prediction for each row by the classifier of the fold that has not seen it, and the decay of each fold."""
+    """The prediction for each row, and the decay of each fold.
+
+    A row is predicted by the classifier of the fold that has not seen it.
+    """
     predictions, decays = [-1] * len(y), []
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=SEED).split(x, y):
         decay = best_by_folds(x[train], y[train], classes, hidden, folds, seed)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def weighted_mean(tokens: Sequence[int], vectors: Tensor, counts: Counter[int], a: float) -> Tensor:
-    """A sentence's vector [d]: the mean of its tokens' vectors [length, d], weighed by a / (a + p(w)) (lines 1 to 3).
+    """A sentence's vector [d]: the mean of its tokens' [length, d], weighed by a / (a + p(w)).
 
     The sum is divided by that of the weights, where the paper divides by the sentence's length.
     """
@@ -20,6 +20,9 @@ def weighted_mean(tokens: Sequence[int], vectors: Tensor, counts: Counter[int], 
 
 
 def without_common_component(vectors: Tensor, of_text: Tensor) -> Tensor:
-    """Vectors [N, d] minus their projections on the first singular vector of the text's vectors (lines 4 to 7)."""
+    """Vectors [N, d] minus their projections on a direction (lines 4 to 7).
+
+    The direction is the first singular vector of the text's vectors.
+    """
     u = torch.linalg.svd(of_text.T)[0][:, 0]  # [d]
     return torch.stack([v - u * (u @ v) for v in vectors])

@@ -17,7 +17,10 @@ def pair_cross_entropy(
     labels: Sequence[int],
     max_square: bool,
 ) -> Tensor:
-    """ConSERT, equation 2: CrossEntropy(W f + b, y), averaged; f has a fourth part with `max_square`."""
+    """ConSERT, equation 2: CrossEntropy(W f + b, y), averaged.
+
+    f has a fourth part with `max_square`.
+    """
     logits = []
     for r1, r2 in zip(first, second, strict=True):
         f = [*r1, *r2, *(abs(a - b) for a, b in zip(r1, r2, strict=True))]
@@ -45,7 +48,10 @@ def hinged(cosine: Tensor, hinge: float) -> Tensor:
 
 
 def paraphrase(first: Tensor, second: Tensor, signs: Sequence[int], hinge: float) -> Tensor:
-    """BERT-CF, section 4.3: 1 - y for paraphrases (+1), y - h for others (-1), averaged; y = max(sim, h)."""
+    """BERT-CF, section 4.3: 1 - y for paraphrases (+1), y - h for others (-1), averaged.
+
+    y is max(sim, h).
+    """
     total = torch.zeros((), dtype=torch.float64)
     for a, b, sign in zip(first, second, signs, strict=True):
         y = hinged(sim(a, b), hinge)
@@ -54,7 +60,7 @@ def paraphrase(first: Tensor, second: Tensor, signs: Sequence[int], hinge: float
 
 
 def similarity(first: Tensor, second: Tensor, scores: Sequence[float], hinge: float) -> Tensor:
-    """BERT-CF, section 4.3: mean squared error of max(sim, h) from the score 0-5 scaled to [h, 1]."""
+    """BERT-CF, section 4.3: mean squared error of max(sim, h) from the score scaled to [h, 1]."""
     total = torch.zeros((), dtype=torch.float64)
     for a, b, score in zip(first, second, scores, strict=True):
         y = hinged(sim(a, b), hinge)

@@ -33,7 +33,10 @@ def token(states: Sequence[Tensor], released: bool, window: int = 2) -> tuple[Te
 
 
 def sentence(states: Sequence[Tensor], released: bool) -> Tensor:
-    """The vector [d] of a sentence's states in the layers, [length, d] each; its last token doesn't count."""
+    """The vector [d] of a sentence's states in the layers, [length, d] each.
+
+    Its last token doesn't count.
+    """
     tokens = [
         token([layer[i] for layer in states], released) for i in range(max(1, len(states[0]) - 1))
     ]

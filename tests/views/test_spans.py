@@ -25,7 +25,7 @@ def sentence(length: int) -> list[int]:
 
 
 def span(tokens: Packed) -> list[tuple[int, int]]:
-    """Start and length of each sentence's masks, in the caller's order; asserts that they are a span."""
+    """Start and length of each sentence's masks, in the caller's order; they must be a span."""
     spans = []
     for ids in tokens.ids.split(tokens.lengths.tolist()):
         places = (ids == MASK).nonzero().squeeze(1).tolist()

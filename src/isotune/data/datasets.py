@@ -1,11 +1,13 @@
 """Reads named datasets, and checks them.
 
-A split is looked for in this package, then in `$ISOTUNE_DATA`, then where it is published. What is read is what the
-papers used: the content of a file must have the SHA-256 of the catalogue, and a split its number of rows.
+A split is looked for in this package, then in `$ISOTUNE_DATA`, then where it is published. What is
+read is what the papers used: the content of a file must have the SHA-256 of the catalogue, and a
+split its number of rows.
 """
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,99 +33,142 @@ _ADJECTIVES = {"score": "scored ", "label": "labelled ", "": ""}
 
 
 def available(source: str) -> bool:
-    """Whether "name" or "name:split" of a dataset can be read from this machine; the hub is not asked."""
+    """Whether "name" or "name:split" can be read from this machine; the hub is not asked."""
     dataset = DATASETS[source.partition(":")[0]]
-    others = (*dataset.union, *filter(None, [dataset.gold_of]))
+    others = list(dataset.union)
+    if dataset.gold_of:
+        others.append(dataset.gold_of)
     return has_rows(source) and all(map(available, others))
 
 
 def has_rows(source: str) -> bool:
-    """Whether the rows of "name" or "name:split" are on this machine, without what other datasets add or take."""
+    """Whether the rows of "name" or "name:split" are on this machine.
+
+    What other datasets add or take is not looked for.
+    """
     name, _, split = source.partition(":")
     dataset = DATASETS[name]
     if split and split not in dataset.splits:
         raise unknown(f"split of {name}", split, dataset.splits)
-    splits = [part for known, part in dataset.splits.items() if split in ("", known)]
-    return all(_find_file(part) or is_fetched(dataset, part) for part in splits)
+    for facts in _chosen(dataset, split):
+        if not _find_file(facts) and not is_fetched(dataset, facts):
+            return False
+    return True
 
 
 def stand_ins(source: str) -> tuple[str, ...]:
-    """The sources that stand in for a source, one for each split without a file; the source itself if none does."""
+    """The sources that stand in for a source, one for each split without a file.
+
+    The source stands for itself if there are none.
+    """
     name, _, split = source.partition(":")
-    splits = DATASETS[name].splits if name in DATASETS else {}
-    others = [
-        part.stand_in for known, part in splits.items() if split in ("", known) and part.stand_in
-    ]
-    return tuple(dict.fromkeys(others)) or (source,)
+    names: dict[str, None] = {}
+    if name in DATASETS:
+        for facts in _chosen(DATASETS[name], split):
+            if facts.stand_in:
+                names[facts.stand_in] = None
+    return tuple(names) or (source,)
 
 
 def is_stand_in(source: str) -> bool:
     """Whether a source, "name" or "name:split", can stand in for a published one."""
-    known = {part.stand_in for dataset in DATASETS.values() for part in dataset.splits.values()}
-    return any(name == source or name.startswith(f"{source}:") for name in known)
+    for dataset in DATASETS.values():
+        for facts in dataset.splits.values():
+            if facts.stand_in == source or facts.stand_in.startswith(f"{source}:"):
+                return True
+    return False
+
+
+def _chosen(dataset: Dataset, split: str) -> list[Split]:
+    """The split of this name, or all splits if the name is empty."""
+    if not split:
+        return list(dataset.splits.values())
+    if split in dataset.splits:
+        return [dataset.splits[split]]
+    return []
 
 
 def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
-    """The records of a split, or of all splits; only those with a score or label if the query's rows have one."""
+    """The records of a split, or of all splits.
+
+    If the query's rows have a score or label, there are only the records with one.
+    """
     dataset = DATASETS[name]
     gold = _gold_column(dataset, query)
     if split:
         return [_open(name, split, gold)]
     if gold:
-        choices = ", ".join([f"{name}:{known}" for known in dataset.splits] or dataset.union)
+        choices = [f"{name}:{split}" for split in dataset.splits] or dataset.union
         raise InputError(
-            f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}"
+            f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of "
+            f"{', '.join(choices)}"
         )
-    return [
-        _open(member, known, gold)
-        for member in dataset.union or (name,)
-        for known in DATASETS[member].splits
-    ]
+    sources = []
+    for member in dataset.union or (name,):
+        for split in DATASETS[member].splits:
+            sources.append(_open(member, split, gold))
+    return sources
 
 
 def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
-    """The column without which no such row can be made: "score", "label", or "" if there is none."""
+    """The column without which no such row can be made: "score", "label", or "" for none."""
     if query.row_type is ScoredPair or query.min_score is not None:
         return "score"
-    if query.row_type in (LabelledPair, LabelledSentence) or (
-        query.row_type is Pair and query.positive
-    ):
+    if query.row_type in (LabelledPair, LabelledSentence):
         return "label"
-    return "label" if query.row_type is Triplet and Triplet not in dataset.row_types else ""
+    if query.row_type is Pair and query.positive:
+        return "label"
+    if query.row_type is Triplet and Triplet not in dataset.row_types:
+        return "label"
+    return ""
 
 
 def _find_file(split: Split) -> Path | None:
-    folders = [BUNDLED_DATA, os.environ.get("ISOTUNE_DATA")]
-    paths = (Path(folder, split.file) for folder in folders if folder and split.file)
-    return next((path for path in paths if path.is_file()), None)
+    if not split.file:
+        return None
+    for folder in (BUNDLED_DATA, os.environ.get("ISOTUNE_DATA")):
+        if folder:
+            path = Path(folder, split.file)
+            # A path that the system refuses is no file.
+            if os.path.isfile(path):
+                return path
+    return None
 
 
 def _open(name: str, split: str, gold: str) -> Opened:
     dataset = DATASETS[name]
-    has_gold = any(gold in row_type._fields for row_type in dataset.row_types)
-    splits = {
-        known: facts
-        for known, facts in dataset.splits.items()
-        if not gold or (facts.gold_count and has_gold)
-    }
+    splits: Collection[str] = dataset.splits
+    if gold:
+        splits = _splits_with(dataset, gold)
     if split not in splits:
         raise unknown(f"{_ADJECTIVES[gold]}split of {name}", split, splits or ["none"])
-    facts = splits[split]
-    if path := _find_file(facts):
+    facts = dataset.splits[split]
+    path = _find_file(facts)
+    if path:
         source = Opened(str(path), _read_checked(path, dataset, split))
         count = facts.rows_in_file
     else:
         source = open_published(dataset, split, labelled=gold == "label")
         count = facts.row_count
-    if gold and dataset.gold_of:
-        source = replace(source, records=_with_gold(source.records, dataset.gold_of, gold))
-    return replace(
-        source, records=_uniform(source, dataset, split, gold, facts.gold_count if gold else count)
-    )
+    if gold:
+        count = facts.gold_count
+        if dataset.gold_of:
+            source = replace(source, records=_with_gold(source.records, dataset.gold_of, gold))
+    return replace(source, records=_uniform(source, dataset, split, gold, count))
+
+
+def _splits_with(dataset: Dataset, gold: str) -> list[str]:
+    """The names of the splits whose rows have a score or label."""
+    if not any(gold in row_type._fields for row_type in dataset.row_types):
+        return []
+    return [split for split, facts in dataset.splits.items() if facts.gold_count]
 
 
 def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: int) -> Records:
-    """The records, or those with a value in `gold`; raises at the end if they are not as many as expected."""
+    """The records, or those with a value in `gold`.
+
+    It raises `InputError` at the end if they are not as many as expected.
+    """
     count = 0
     for number, record in source.records:
         if gold and record.get(gold) == "":
@@ -131,8 +176,10 @@ def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: 
         count += 1
         if dataset.blank and not str(record["sentence"]).strip():
             record = {**record, "sentence": dataset.blank}
-        if "label" in record and (label := dataset.labels.get(str(record["label"]))):
-            record = {**record, "label": label}
+        if "label" in record:
+            label = dataset.labels.get(str(record["label"]))
+            if label:
+                record = {**record, "label": label}
         yield number, record
     if expected not in (count, -1):
         rows = f"{count:,} rows of {dataset.name}:{split}"
@@ -140,15 +187,22 @@ def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: 
 
 
 def _with_gold(records: Records, name: str, gold: str) -> Records:
-    """Gives a record without a value in `gold` that of the first pair with the same letters in another dataset."""
-    known: dict[tuple[bytes, bytes], object] = {}
+    """Gives a record without a value in `gold` that of another dataset.
+
+    It is the value of the first pair there that has the same letters.
+    """
+    gold_of_pair: dict[tuple[bytes, bytes], object] = {}
     for split in DATASETS[name].splits:
         for _, record in _open(name, split, gold).records:
-            known.setdefault(_pair(record), record[gold])
-    return (
-        (number, record if record.get(gold) else {**record, gold: known.get(_pair(record), "")})
-        for number, record in records
-    )
+            gold_of_pair.setdefault(_pair(record), record[gold])
+
+    def with_gold() -> Records:
+        for number, record in records:
+            if not record.get(gold):
+                record = {**record, gold: gold_of_pair.get(_pair(record), "")}
+            yield number, record
+
+    return with_gold()
 
 
 def _pair(record: Record) -> tuple[bytes, bytes]:
@@ -156,10 +210,14 @@ def _pair(record: Record) -> tuple[bytes, bytes]:
 
 
 def _read_checked(path: Path, dataset: Dataset, split: str) -> Records:
-    """The records of a split's file; it is read for its hash first, so no record of a wrong file is given."""
+    """The records of a split's file.
+
+    The file is read for its hash first, so no record of a wrong file is given.
+    """
     facts = dataset.splits[split]
     with opened(path) as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # BinaryIO has no readinto there
+        # BinaryIO has no readinto for mypy.
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     if digest != facts.sha256:
         raise InputError(
             f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {facts.sha256}"
@@ -167,5 +225,7 @@ def _read_checked(path: Path, dataset: Dataset, split: str) -> Records:
     names = facts.names_in_file or (split,)
     for number, record in read_file(path):
         # A file with one split may have no column that names it.
-        if record.get("split", names[0]) in names and dataset.subset in ("", record.get("subset")):
+        if record.get("split", names[0]) not in names:
+            continue
+        if not dataset.subset or record.get("subset") == dataset.subset:
             yield number, record

@@ -1,8 +1,8 @@
-"""Published files whose names don't tell their layout: SentEval's archive, and the tables of CS224N's project.
+"""Published files whose names don't tell their layout: SentEval's archive, and CS224N's tables.
 
-A function for each layout takes a file and the name of the part of the file that is a split, and gives records. In an
-archive (.tar or .zip) a part is a path, which may also stand below a folder. SentEval's readers (senteval/*.py) say how
-its files are read, and which of them are ISO 8859-1.
+A function for each layout takes a file and the name of the part of the file that is a split, and
+gives records. In an archive (.tar or .zip) a part is a path, which may also stand below a folder.
+SentEval's readers (senteval/*.py) say how its files are read, and which of them are ISO 8859-1.
 """
 
 import csv
@@ -18,60 +18,68 @@ from isotune.data.rows import Records
 from isotune.errors import InputError, telling
 
 LATIN = "iso-8859-1"
-LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small archive can unpack to any size
+
+LARGEST = 100_000_000
+"""Bytes of the files that are read of an archive. A small archive can unpack to any size."""
 
 
 def read_layout(layout: str, path: Path, part: str) -> Records:
     """The records of a part of a published file."""
-    with telling(
-        Exception, f"{path}: {part}: damaged, or not the published file"
-    ):  # errors are of almost any class
+    problem = f"{path}: {part}: it can't be read as the published file"
+    advice = f"; remove {path.resolve()}, to fetch it again"
+    # A file of another content may raise an error of almost any class.
+    with telling(Exception, problem, advice), telling(OSError, f"{path}: it can't be read"):
         yield from LAYOUTS[layout](path, part)
 
 
 def _sts(path: Path, folder: str) -> Records:
-    """A similarity task: STS.input.SUBSET.txt has pairs, and STS.gs.SUBSET.txt a score or a blank line for each."""
-    inputs, scores = (_files(path, f"{folder}/STS.{kind}.*.txt") for kind in ("input", "gs"))
+    """A similarity task: STS.input.SUBSET.txt has pairs, and STS.gs.SUBSET.txt their scores.
+
+    A pair without a score has a blank line there.
+    """
+    pairs_of_file = _files(path, f"{folder}/STS.input.*.txt")
+    scores_of_file = _files(path, f"{folder}/STS.gs.*.txt")
     number = 0
-    for name, pairs in inputs.items():
+    for name, pairs in pairs_of_file.items():
         subset = name.rpartition("STS.input.")[2].removesuffix(".txt")
-        for pair, score in zip(pairs, scores[name.replace("STS.input.", "STS.gs.")], strict=True):
+        scores = scores_of_file[name.replace("STS.input.", "STS.gs.")]
+        for pair, score in zip(pairs, scores, strict=True):
             number += 1
             sentence1, sentence2, *_ = pair.split("\t")
-            yield (
-                number,
-                {
-                    "subset": subset,
-                    "sentence1": sentence1,
-                    "sentence2": sentence2,
-                    "score": score.strip(),
-                },
-            )
+            record = {
+                "subset": subset,
+                "sentence1": sentence1,
+                "sentence2": sentence2,
+                "score": score.strip(),
+            }
+            yield number, record
 
 
 def _stsb(path: Path, file: str) -> Records:
-    """STS-B: a line is genre, subset, year, number, score, both sentences and perhaps their sources, between tabs."""
+    """STS-B: genre, subset, year, number, score, both sentences and perhaps their sources."""
     for number, line in _lines(path, file):
         _, subset, _, _, score, sentence1, sentence2, *_ = line.split("\t")
-        yield (
-            number,
-            {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score},
-        )
+        record = {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score}
+        yield number, record
 
 
 def _table(path: Path, file: str) -> Records:
     """SICK and MRPC: tab-separated fields with a header."""
-    names = {"Quality": "label", "#1 String": "sentence1", "#2 String": "sentence2"}  # MRPC's
+    # The names of MRPC's columns.
+    names = {"Quality": "label", "#1 String": "sentence1", "#2 String": "sentence2"}
     lines = _lines(path, file)
-    header = [names.get(name, name) for name in next(lines)[1].removeprefix("\ufeff").split("\t")]
+    _, first = next(lines)
+    header = [names.get(name, name) for name in first.removeprefix("\ufeff").split("\t")]
     for number, line in lines:
         if line.strip():
             yield number, dict(zip(header, line.split("\t"), strict=True))
 
 
 def _polarity(path: Path, folder: str) -> Records:
+    """Two files of sentences, one for each class."""
+    labels = {"pos": "1", "neg": "0", "subjective": "1", "objective": "0"}
     number = 0
-    for ending, label in (("pos", "1"), ("neg", "0"), ("subjective", "1"), ("objective", "0")):
+    for ending, label in labels.items():
         for sentences in _files(path, f"{folder}/*.{ending}", LATIN).values():
             for sentence in sentences:
                 number += 1
@@ -92,15 +100,16 @@ def _trec(path: Path, file: str) -> Records:
 
 
 def _cs224n(path: Path, _: str) -> Records:
-    """CS224N's minBERT project: a .csv with tabs in place of commas. A broken line has fewer fields."""
+    """CS224N's minBERT project: a .csv with tabs for commas. A broken line has fewer fields."""
     names = {"similarity": "score", "is_duplicate": "label", "sentiment": "label"}
     with opened(path) as file:
-        records = csv.DictReader(decoded_lines(file, str(path)), delimiter="\t", restval="")
-        for number, record in enumerate(records, 1):
-            yield (
-                number,
-                {names.get(column, column): text for column, text in record.items() if column},
-            )
+        rows = csv.DictReader(decoded_lines(file, str(path)), delimiter="\t", restval="")
+        for number, row in enumerate(rows, 1):
+            record = {}
+            for column, text in row.items():
+                if column:
+                    record[names.get(column, column)] = text
+            yield number, record
 
 
 _FUNCTIONS = (_sts, _stsb, _table, _polarity, _sst, _trec, _cs224n)
@@ -118,7 +127,10 @@ def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive. A name longer than a line is refused, because tarfile reads a name of any size."""
+    """A member of an archive.
+
+    A name longer than a line is refused, because tarfile reads a name of any size.
+    """
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -129,28 +141,44 @@ class _Member(tarfile.TarInfo):
 
 
 def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[str]]:
-    def chosen(sizes: Mapping[str, int]) -> list[str]:
-        names = [
-            name
-            for name in sorted(sizes)
-            if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
-        ]
-        if (size := sum(sizes[name] for name in names)) > LARGEST:
-            raise InputError(
-                f"{path}: its files {pattern} have {size:,} bytes; the limit is {LARGEST:,}"
-            )
-        return names
-
+    """The lines of each file of an archive that matches the pattern, by name."""
+    read = _read_tar
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            names = chosen({entry.filename: entry.file_size for entry in archive.infolist()})
-            contents = {name: archive.read(name) for name in names}
-    else:
-        with tarfile.open(path, tarinfo=_Member) as tar:
-            names = chosen({member.name: member.size for member in tar if member.isfile()})
-            contents = {name: file.read() for name in names if (file := tar.extractfile(name))}
-    # A line ends at a line feed only. The last line of scores may be blank.
-    texts = {
-        name: content.decode(encoding).removesuffix("\n") for name, content in contents.items()
-    }
-    return {name: [line.rstrip("\r") for line in text.split("\n")] for name, text in texts.items()}
+        read = _read_zip
+    lines_of_file = {}
+    for name, content in read(path, pattern).items():
+        # A line ends at a line feed only. The last line of scores may be blank.
+        text = content.decode(encoding).removesuffix("\n")
+        lines_of_file[name] = [line.rstrip("\r") for line in text.split("\n")]
+    return lines_of_file
+
+
+def _read_zip(path: Path, pattern: str) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        return {name: archive.read(name) for name in _matching(path, pattern, sizes)}
+
+
+def _read_tar(path: Path, pattern: str) -> dict[str, bytes]:
+    contents = {}
+    with tarfile.open(path, tarinfo=_Member) as archive:
+        sizes = {member.name: member.size for member in archive if member.isfile()}
+        for name in _matching(path, pattern, sizes):
+            file = archive.extractfile(name)
+            if file:
+                contents[name] = file.read()
+    return contents
+
+
+def _matching(path: Path, pattern: str, sizes: Mapping[str, int]) -> list[str]:
+    """The names that match the pattern, also below a folder; refuses files that are too large."""
+    names = []
+    for name in sorted(sizes):
+        if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}"):
+            names.append(name)
+    size = sum(sizes[name] for name in names)
+    if size > LARGEST:
+        raise InputError(
+            f"{path}: its files {pattern} have {size:,} bytes; the limit is {LARGEST:,}"
+        )
+    return names

@@ -1,11 +1,12 @@
 """Counts how much of the text that a run is evaluated on is in its training text.
 
-Two texts are equal here if their letters and digits are, whatever their case, punctuation and white space. So the
-tokenised copy of a sentence equals the sentence. Only the evaluation text is held, so memory does not grow with the
-corpus.
+Two texts are equal here if their letters and digits are, whatever their case, punctuation and white
+space. So the tokenised copy of a sentence equals the sentence. Only the evaluation text is held, so
+memory does not grow with the corpus.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, product
 from typing import NamedTuple
 
 from isotune.data.rows import R, Sentence, normalized, text_fields
@@ -15,27 +16,36 @@ from isotune.data.sources import ScoredPairs
 class Shared(NamedTuple):
     """How much of an evaluation set is in a corpus."""
 
-    sentences: int  # distinct sentences of the set that are in the corpus
-    of_sentences: int  # distinct sentences of the set
-    pairs: int  # pairs of the set with both sentences in the corpus, in one row or in two
-    of_pairs: int  # pairs of the set; 0 if it has texts, each of them a pair with itself
-    rows: int  # pairs of the set that are rows of the corpus, or texts that have a label there
+    sentences: int
+    """Distinct sentences of the set that are in the corpus."""
+
+    of_sentences: int
+    """Distinct sentences of the set."""
+
+    pairs: int
+    """Pairs of the set with both sentences in the corpus, in one row or in two."""
+
+    of_pairs: int
+    """Pairs of the set; 0 if it has texts, each of them a pair with itself."""
+
+    rows: int
+    """Pairs of the set that are rows of the corpus, or texts that have a label there."""
 
 
 class Overlap:
     """Compares the rows of a corpus with evaluation sets, while the rows pass."""
 
     def __init__(self, sets: Mapping[str, ScoredPairs]) -> None:
-        self._pairs = {
-            name: list(
-                zip(map(normalized, pairs.sentence1), map(normalized, pairs.sentence2), strict=True)
-            )
-            for name, pairs in sets.items()
-        }
+        self._pairs: dict[str, list[tuple[bytes, bytes]]] = {}
+        for name, pairs in sets.items():
+            first = map(normalized, pairs.sentence1)
+            second = map(normalized, pairs.sentence2)
+            self._pairs[name] = list(zip(first, second, strict=True))
+        self._texts: set[bytes] = set()
+        for normalized_pairs in self._pairs.values():
+            self._texts.update(chain.from_iterable(normalized_pairs))
         # A text of nothing but punctuation is no evidence.
-        self._known = {
-            text for pairs in self._pairs.values() for pair in pairs for text in pair
-        } - {b""}
+        self._texts.discard(b"")
         self._seen: set[bytes] = set()
         self._rows: set[tuple[bytes, bytes]] = set()
 
@@ -43,22 +53,34 @@ class Overlap:
         """Passes the rows of a corpus on; all are of one row type."""
         width = len(text_fields(row_type))
         for row in rows:
-            known = self._known.intersection([normalized(str(text)) for text in row[:width]])
-            self._seen |= known
-            if row_type is not Sentence:
-                self._rows.update(
-                    (one, other) for one in known for other in known if one != other or width == 1
-                )
+            texts = self._texts.intersection([normalized(str(text)) for text in row[:width]])
+            self._seen |= texts
+            if texts and row_type is not Sentence:
+                self._add_pairs(texts, with_itself=width == 1)
             yield row
+
+    def _add_pairs(self, texts: Iterable[bytes], *, with_itself: bool) -> None:
+        """Adds all pairs of the texts of a row."""
+        for first, second in product(texts, repeat=2):
+            if first != second or with_itself:
+                self._rows.add((first, second))
 
     def shared(self) -> dict[str, Shared]:
         """How much of each set has passed so far."""
-        shared = {}
-        for name, pairs in self._pairs.items():
-            distinct = self._known.intersection(text for pair in pairs for text in pair)
-            of_texts = all(first == second for first, second in pairs)
-            rows = sum(map(self._rows.__contains__, set(pairs) if of_texts else pairs))
-            pairs = [] if of_texts else pairs
-            both = sum(self._seen.issuperset(pair) for pair in pairs)
-            shared[name] = Shared(len(distinct & self._seen), len(distinct), both, len(pairs), rows)
-        return shared
+        return {name: self._shared(pairs) for name, pairs in self._pairs.items()}
+
+    def _shared(self, pairs: list[tuple[bytes, bytes]]) -> Shared:
+        distinct = self._texts.intersection(chain.from_iterable(pairs))
+        if all(first == second for first, second in pairs):
+            # The set has texts, each of them a pair with itself.
+            rows = len(self._rows.intersection(pairs))
+            pairs = []
+        else:
+            rows = sum(pair in self._rows for pair in pairs)
+        return Shared(
+            sentences=len(distinct & self._seen),
+            of_sentences=len(distinct),
+            pairs=sum(self._seen.issuperset(pair) for pair in pairs),
+            of_pairs=len(pairs),
+            rows=rows,
+        )

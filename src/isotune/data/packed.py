@@ -1,17 +1,19 @@
 """Sentences without padding: the token ids of N sentences in one flat tensor.
 
-Invariant: the sentences of a `Packed` batch stand shortest first. So sentences of equal length are one contiguous
-slice, and attention over them is one dense product without a mask. Results come out in this order; `Packed.restore`
-brings them back into the caller's order.
+Invariant: the sentences of a `Packed` batch stand shortest first. So sentences of equal length are
+    one contiguous
+slice, and attention over them is one dense product without a mask. Results come out in this order;
+`Packed.restore` brings them back into the caller's order.
 
-Letters of the shape comments, here and in views/ and encoder/: N sentences, T tokens of all sentences, d features.
+Letters of the shape comments, here and in views/ and encoder/: N sentences, T tokens of all
+sentences, d features.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import chain, groupby
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -21,41 +23,55 @@ T = TypeVar("T")
 
 
 class computed_once(Generic[T]):
-    """`functools.cached_property` without a lock, which all objects share in Python 3.11, and a fork copies locked."""
+    """`functools.cached_property` without a lock.
+
+    In Python 3.11 all objects share that lock, and a fork may copy it locked.
+    """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute, self.__doc__ = compute, compute.__doc__
+        self._compute = compute
+        self.__doc__ = compute.__doc__
 
     def __get__(self, instance: Any, owner: type) -> T:
-        value = instance.__dict__[self._compute.__name__] = self._compute(
-            instance
-        )  # which is found first from now on
+        value = self._compute(instance)
+        # From now on the value is found there, and this method is not called.
+        instance.__dict__[self._compute.__name__] = value
         return value
 
 
 def moved(x: Tensor, device: torch.device | str) -> Tensor:
-    """The tensor on a device; a copy from the CPU to a GPU is made from pinned memory, and nobody waits for it."""
-    to_gpu = torch.device(device).type == "cuda" and x.is_cpu
-    return x.pin_memory().to(device, non_blocking=True) if to_gpu else x.to(device)
+    """The tensor on a device.
+
+    A copy from the CPU to a GPU is made from pinned memory, and nobody waits for it.
+    """
+    if x.is_cpu and torch.device(device).type == "cuda":
+        return x.pin_memory().to(device, non_blocking=True)
+    return x.to(device)
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
     """Token ids of N sentences, shortest sentence first.
 
-    How the sentences lie is known on the CPU: `lengths` and `order` never leave it. So no size is asked of a GPU, which
-    would have to finish all its work first. What follows from them is computed on the CPU, and moved when it is used.
+    How the sentences lie is known on the CPU: `lengths` and `order` never leave it. So no size is
+    asked of a GPU, which would have to finish all its work first. What follows from them is
+    computed on the CPU, and moved when it is used.
     """
 
-    ids: Tensor  # [T] int64, the token ids of all sentences, special tokens included
-    lengths: Tensor  # [N] int64, tokens of each sentence, ascending; on the CPU
-    order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`; on the CPU
-    types: Tensor | None = (
-        None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
-    )
-    seeds: Tensor | None = (
-        None  # [N] int64, what the random numbers of each sentence follow from (`data/draws.py`)
-    )
+    ids: Tensor
+    """[T] int64, the token ids of all sentences, special tokens included."""
+
+    lengths: Tensor
+    """[N] int64, the tokens of each sentence, ascending; on the CPU."""
+
+    order: Tensor
+    """[N] int64; packed sentence i is the caller's sentence `order[i]`; on the CPU."""
+
+    types: Tensor | None = None
+    """[T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each."""
+
+    seeds: Tensor | None = None
+    """[N] int64, what each sentence's random numbers follow from (`data/draws.py`)."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -96,13 +112,16 @@ class Packed:
 
     @computed_once
     def bounds(self) -> Tensor:
-        """[N + 1] int32: the place of each sentence's first token, and the end of the last sentence."""
+        """[N + 1] int32: the place of each sentence's first token, and the end of the last one."""
         return self.on_device(nn.functional.pad(self.lengths.cumsum(0, dtype=torch.int32), (1, 0)))
 
     @computed_once
     def groups(self) -> tuple[tuple[int, int], ...]:
         """(length, number of sentences of this length), lengths ascending."""
-        return tuple((length, len(list(run))) for length, run in groupby(self.lengths.tolist()))
+        groups = []
+        for length, sentences in groupby(self.lengths.tolist()):
+            groups.append((length, len(list(sentences))))
+        return tuple(groups)
 
     @computed_once
     def longest(self) -> int:
@@ -111,13 +130,17 @@ class Packed:
 
     @computed_once
     def mask(self) -> Tensor:
-        """[N, longest] bool: which places hold a token, where all sentences have the length of the longest."""
+        """[N, longest] bool: which places hold a token, if all are as long as the longest."""
         return self.on_device(self.lengths[:, None] > torch.arange(self.longest))
 
     @computed_once
     def _into_padded(self) -> Tensor:
-        """[N * longest] int64: the token at each place of `mask`; where there is none, the last of the sentence."""
-        steps = torch.minimum(torch.arange(self.longest), self.lengths[:, None] - 1)  # [N, longest]
+        """[N * longest] int64: the token at each place of `mask`.
+
+        Where there is none, it is the last token of the sentence.
+        """
+        last = self.lengths[:, None] - 1  # [N, 1]
+        steps = torch.minimum(torch.arange(self.longest), last)  # [N, longest]
         return self.on_device((self.starts[:, None] + steps).flatten())
 
     @computed_once
@@ -126,7 +149,10 @@ class Packed:
         return self.on_device(self.owners * self.longest + self.steps)
 
     def pad(self, x: Tensor) -> Tensor:
-        """[T, ...] -> [N, longest, ...]. Where there is no token, the last of the sentence stands again."""
+        """[T, ...] -> [N, longest, ...].
+
+        Where there is no token, the last of the sentence stands again.
+        """
         return x.index_select(0, self._into_padded).view(len(self), self.longest, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:
@@ -144,45 +170,48 @@ class Packed:
         """
         if count == 1:
             return [self]
-        part_of = (
-            self.starts * count // max(1, len(self.ids))
-        )  # [N], ascending: the part of each sentence
+        # Ascending: the part of each sentence.
+        part_of = self.starts * count // max(1, len(self.ids))  # [N]
         return [self.select(part_of == part)[0] for part in range(count)]
 
     def select(self, chosen: Tensor) -> tuple[Packed, Tensor]:
-        """Takes sentences by [N] bool or [M] numbers, on the CPU; they keep their numbers in `order`.
+        """Takes sentences by [N] bool or [M] numbers; they keep their numbers in `order`.
 
-        Also gives the places of their tokens in this row.
+        `chosen` is on the CPU. Also gives the places of their tokens in this row.
         """
         lengths = self.lengths[chosen]  # [M]
         shift = self.starts[chosen] - (lengths.cumsum(0) - lengths)  # [M]
         tokens = torch.repeat_interleave(shift, lengths)  # [tokens of the chosen]
         places = self.on_device(tokens + torch.arange(len(tokens)))
-        types = None if self.types is None else self.types[places]
-        seeds = (
-            None
-            if self.seeds is None
-            else self.seeds[self.on_device(torch.arange(len(self))[chosen])]
-        )
+        types = None
+        if self.types is not None:
+            types = self.types[places]
+        seeds = None
+        if self.seeds is not None:
+            seeds = self.seeds[self.on_device(torch.arange(len(self))[chosen])]
         return Packed(self.ids[places], lengths, self.order[chosen], types, seeds), places
 
     def places(self, part: Packed) -> Tensor:
         """Where the tokens of a part stand in this row: [tokens of the part] int64, on the CPU."""
-        starts = torch.empty_like(self.starts).index_copy(
-            0, self.order, self.starts
-        )  # [N], by the caller's number
+        # By the caller's number of a sentence.
+        starts = torch.empty_like(self.starts).index_copy(0, self.order, self.starts)  # [N]
         return starts[part.order][part.owners] + part.steps
 
     def to(self, device: torch.device | str) -> Packed:
         """The same batch on another device."""
-        types, seeds = (None if x is None else moved(x, device) for x in (self.types, self.seeds))
+        types = None
+        if self.types is not None:
+            types = moved(self.types, device)
+        seeds = None
+        if self.seeds is not None:
+            seeds = moved(self.seeds, device)
         return Packed(moved(self.ids, device), self.lengths, self.order, types, seeds)
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:
     """Packs sentences that are sequences of token ids."""
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    ids = torch.tensor([token for sentence in sentences for token in sentence], dtype=torch.long)
+    ids = torch.tensor(list(chain.from_iterable(sentences)), dtype=torch.long)
     return shortest_first(ids, lengths)
 
 
@@ -193,15 +222,23 @@ def concatenate(batches: Sequence[Packed]) -> Packed:
     """
     if len(batches) == 1:
         return batches[0]
-    starts = accumulate(map(len, batches[:-1]), initial=0)
-    types = [batch.types for batch in batches if batch.types is not None]
-    seeds = [batch.seeds for batch in batches if batch.seeds is not None]
+    start = 0
+    orders = []
+    types = []
+    seeds = []
+    for batch in batches:
+        orders.append(start + batch.order)
+        start += len(batch)
+        if batch.types is not None:
+            types.append(batch.types)
+        if batch.seeds is not None:
+            seeds.append(batch.seeds)
     return shortest_first(
         torch.cat([batch.ids for batch in batches]),
         torch.cat([batch.lengths for batch in batches]),
-        torch.cat(types) if types else None,
-        torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
-        torch.cat(seeds) if seeds else None,
+        types=torch.cat(types) if types else None,
+        order=torch.cat(orders),
+        seeds=torch.cat(seeds) if seeds else None,
     )
 
 
@@ -212,18 +249,19 @@ def shortest_first(
     order: Tensor | None = None,
     seeds: Tensor | None = None,
 ) -> Packed:
-    """Packs N sentences whose tokens [T] stand one sentence after another; those of equal length keep their order.
+    """Packs N sentences whose tokens [T] stand one sentence after another.
 
-    Sentence i of the arguments is the caller's sentence `order[i]`, or i without an order. Lengths and order are on the
-    CPU.
+    Sentences of equal length keep their order. Sentence i of the arguments is the caller's sentence
+    `order[i]`, or i without an order. Lengths and order are on the CPU.
     """
-    order = torch.arange(len(lengths)) if order is None else order  # [N]
+    if order is None:
+        order = torch.arange(len(lengths))  # [N]
     packed, _ = Packed(ids, lengths, order, types, seeds).select(lengths.argsort(stable=True))
     return packed
 
 
 def near_tokens(length: int, window: int | None, device: torch.device) -> Tensor | None:
-    """Whether the tokens of a row see each other through a window, [length, length]; None if all do."""
+    """[length, length] whether tokens see each other through a window; None if all do."""
     if window is None or length <= window:
         return None
     place = torch.arange(length, device=device)

@@ -1,4 +1,7 @@
-"""Code that makes packed batches fast: attention, dropout, matrix products, memory. It knows tensors, not text."""
+"""Code that makes packed batches fast: attention, dropout, matrix products, memory.
+
+It knows tensors, not text.
+"""
 
 import lazy_loader
 

@@ -1,10 +1,12 @@
 """Attention over packed sentences: every token sees the tokens of its own sentence.
 
-A CPU computes it without a mask (`cpu/attention.py`), a GPU by what GPU libraries do best (`gpu.py`).
+A CPU computes it without a mask (`cpu/attention.py`), a GPU by what GPU libraries do best
+(`gpu.py`).
 
-A model of transformers looks up its attention function by name, and passes on all keyword arguments of the model's
-call; the packed batch is one of them. Importing this module adds our function to transformers' registry under the name
-`PACKED`. This is the one lasting change to another library: it affects no model that doesn't ask for that name.
+A model of transformers looks up its attention function by name, and passes on all keyword arguments
+of the model's call; the packed batch is one of them. Importing this module adds our function to
+transformers' registry under the name `PACKED`. This is the one lasting change to another library:
+it affects no model that doesn't ask for that name.
 """
 
 from typing import Any
@@ -14,13 +16,13 @@ from torch import Tensor
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
-from isotune.kernels.cpu.attention import PlainAttention, can_mask, masked_attention
+from isotune.kernels.cpu.attention import PlainAttention, PlainOptions, can_mask, masked_attention
 from isotune.kernels.gpu import gpu_attention
 
 PACKED = "isotune_packed"
 
 
-def packed_attention(
+def packed_attention(  # noqa: PLR0913 (these are the arguments that transformers passes)
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
@@ -35,29 +37,35 @@ def packed_attention(
     bias: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Computes the attention of every token to the tokens of its own sentence, in the form that transformers expects.
+    """Computes the attention of every token to the tokens of its own sentence.
 
-    Query, key and value are [1, heads, T, features of a head]; the output is [1, T, heads, features of a head], and
-    None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
-    `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
-    drops single weights, at `attention_dropout` if it is given, and else at the model's rate. `bias` [heads, longest,
-    longest] is added to the logits, by the places of two tokens in their sentence (MPNet); a shorter sentence takes its
-    first rows and columns. `attention_mask` is None: transformers builds none for a function that is not its own.
+    The form is that which transformers expects. Query, key and value are [1, heads, T, features of
+    a head]; the output is [1, T, heads, features of a head], and None in place of the weights.
+    `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
+    `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local
+    layers). `dropout` drops single weights, at `attention_dropout` if it is given, and else at the
+    model's rate. `bias` [heads, longest, longest] is added to the logits, by the places of two
+    tokens in their sentence (MPNet); a shorter sentence takes its first rows and columns.
+    `attention_mask` is None: transformers builds none for a function that is not its own.
     """
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
-    scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
-    dropout = dropout if attention_dropout is None else attention_dropout
+    q = query[0].transpose(0, 1)  # [T, heads, features]
+    k = key[0].transpose(0, 1)  # [T, heads, features]
+    v = value[0].transpose(0, 1)  # [T, heads, features]
+    if scaling is None:
+        scaling = q.shape[-1] ** -0.5
+    if attention_dropout is not None:
+        dropout = attention_dropout
     if not q.is_cpu:
-        return gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias).unsqueeze(
-            0
-        ), None
-    # Autocast would convert to float32 for the softmax, and back. The softmax sums in float32 anyway.
+        output = gpu_attention(q, k, v, packed, scaling, dropout, sliding_window, bias)
+        return output.unsqueeze(0), None
+    # Autocast would convert to float32 for the softmax, and back. The softmax sums in float32
+    # anyway.
     with torch.autocast("cpu", enabled=False):
         if can_mask(q, packed, dropout):
             output = masked_attention(q, k, v, packed, scaling, sliding_window, bias)
         else:
-            arguments = (q, k, v, bias, packed, scaling, dropout, sliding_window, module.training)
-            output = PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
+            options = PlainOptions(packed, scaling, dropout, sliding_window, module.training)
+            output = PlainAttention.apply(q, k, v, bias, options)  # type: ignore[no-untyped-call]
     return output.unsqueeze(0), None
 
 

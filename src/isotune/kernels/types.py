@@ -1,4 +1,7 @@
-"""The number types that an encoder can compute in; help of the command line needs no torch for them."""
+"""The number types that an encoder can compute in.
+
+The help of the command line needs no torch for them.
+"""
 
 from typing import Literal
 

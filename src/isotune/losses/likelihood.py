@@ -1,4 +1,4 @@
-"""Negative log-likelihoods: of vectors under a normalising flow, and of tokens under a language model."""
+"""Negative log-likelihoods: of vectors under a flow, and of tokens under a language model."""
 
 import math
 from typing import Any
@@ -8,19 +8,24 @@ from torch import Tensor
 
 from isotune.losses.similarities import in_float32
 
-CHUNK_ROWS = 32  # for a CPU's caches
-GPU_CHUNK_ROWS = 2048  # for few launches
+CHUNK_ROWS = 32
+"""Rows that a CPU's caches hold."""
+
+GPU_CHUNK_ROWS = 2048
+"""Rows with which a GPU has few launches."""
 
 
 @in_float32
 def bits_per_dimension(z: Tensor, log_determinant: Tensor) -> Tensor:
     """The mean over vectors of -(log N(z; 0, I) + log |det dz/dx|) / (d log 2).
 
-    `z` [N, d] is the flow's output for the vectors x; `log_determinant` is log |det dz/dx|, [N], or a scalar if it is
-    the same for all vectors. The loss can be negative, because a density can be greater than 1.
+    `z` [N, d] is the flow's output for the vectors x; `log_determinant` is log |det dz/dx|, [N], or
+    a scalar if it is the same for all vectors. The loss can be negative, because a density can be
+    greater than 1.
 
-    BERT-flow; BERT-CF's L_flow, section 4.2. The unit is bits for each feature, as in Glow's and BERT-flow's code.
-    BERT-CF's formula has nats for all 768 features together, which would leave a loss beside it without effect.
+    BERT-flow; BERT-CF's L_flow, section 4.2. The unit is bits for each feature, as in Glow's and
+    BERT-flow's code. BERT-CF's formula has nats for all 768 features together, which would leave a
+    loss beside it without effect.
     """
     log_prior = -0.5 * (z.square() + math.log(2 * math.pi)).sum(1)  # [N]
     return -(log_prior + log_determinant).mean() / (z.shape[1] * math.log(2))
@@ -29,10 +34,11 @@ def bits_per_dimension(z: Tensor, log_determinant: Tensor) -> Tensor:
 def token_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
     """The sum over tokens of -log softmax of the right piece's score.
 
-    `scores` is [M, V], and `targets` [M] int64 has the right pieces. The loss is float32 (float64 for float64 scores);
-    M log V if all scores are equal. The scores are the largest tensor of masked language modelling. They are read once,
-    some rows at a time, while these rows are in a CPU's caches, and are never copied to float32. Only the gradient is
-    kept for the backward pass, in the type of the scores.
+    `scores` is [M, V], and `targets` [M] int64 has the right pieces. The loss is float32 (float64
+    for float64 scores); M log V if all scores are equal. The scores are the largest tensor of
+    masked language modelling. They are read once, some rows at a time, while these rows are in a
+    CPU's caches, and are never copied to float32. Only the gradient is kept for the backward pass,
+    in the type of the scores.
     """
     return _TokenCrossEntropy.apply(scores, targets)  # type: ignore[no-untyped-call]
 
@@ -43,9 +49,8 @@ class _TokenCrossEntropy(torch.autograd.Function):
         total = scores.new_zeros((), dtype=torch.promote_types(scores.dtype, torch.float32))
         gradient = torch.empty_like(scores)  # [M, V]
         rows = CHUNK_ROWS if scores.is_cpu else GPU_CHUNK_ROWS
-        for chunk, right, out in zip(
-            *(x.split(rows) for x in (scores, targets, gradient)), strict=True
-        ):
+        chunks = zip(scores.split(rows), targets.split(rows), gradient.split(rows), strict=True)
+        for chunk, right, out in chunks:
             shares = chunk.to(total.dtype).log_softmax(-1)  # [rows, V]
             places = right[:, None]  # [rows, 1]
             total -= shares.gather(1, places).sum()

@@ -1,8 +1,8 @@
 """Losses of the similarities of all queries with all keys, in float32, without holding all of them.
 
-Two views of 16,384 sentences have 2^30 similarities, 4 GB. Here they are computed for some queries at a time. The
-gradient of the similarities is passed on to the vectors at once, so only [Q, d] and [K, d] are kept for the backward
-pass.
+Two views of 16,384 sentences have 2^30 similarities, 4 GB. Here they are computed for some queries
+at a time. The gradient of the similarities is passed on to the vectors at once, so only [Q, d] and
+[K, d] are kept for the backward pass.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 P = ParamSpec("P")
-BLOCK_QUERIES = 128  # for a CPU's caches
-GPU_BLOCK_QUERIES = 4096  # for few launches
+BLOCK_QUERIES = 128
+"""Queries whose logits a CPU's caches hold."""
+
+GPU_BLOCK_QUERIES = 4096
+"""Queries with which a GPU has few launches."""
 
 BlockLoss = Callable[[Tensor, Tensor], Tensor]
 """From the logits [B, K] and the numbers [B] of some queries to the sum of their losses."""
@@ -30,13 +33,17 @@ def in_float32(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
     @wraps(loss)
     def computed(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         device = next(value.device.type for value in args if isinstance(value, Tensor))
-        exact = [
-            v.float() if isinstance(v, Tensor) and v.dtype == torch.bfloat16 else v for v in args
-        ]
         with torch.autocast(device, enabled=False):
-            return loss(*exact, **kwargs)  # type: ignore[arg-type]
+            return loss(*map(_exact, args), **kwargs)  # type: ignore[arg-type]
 
     return computed
+
+
+def _exact(value: object) -> object:
+    """A tensor of bfloat16 in float32; any other value as it is."""
+    if isinstance(value, Tensor) and value.dtype == torch.bfloat16:
+        return value.float()
+    return value
 
 
 def contrastive_loss(
@@ -47,11 +54,12 @@ def contrastive_loss(
     itself: Tensor,
     groups: Tensor | None = None,
 ) -> Tensor:
-    """The mean over queries of -log softmax of the similarity with the positive, among all candidates but the query.
+    """The mean over queries of -log softmax of the similarity with the positive.
 
-    `queries` [Q, d] and `candidates` [K, d] are normalised, and each query is one of the candidates. `positive` and
-    `itself`, [Q] int64, are the numbers of each query's positive and of the query among the candidates. `groups`,
-    [K, G] int64, are the groups of each candidate; candidates that share a group with the query are left out.
+    The softmax is over all candidates but the query. `queries` [Q, d] and `candidates` [K, d] are
+    normalised, and each query is one of the candidates. `positive` and `itself`, [Q] int64, are the
+    numbers of each query's positive and of the query among the candidates. `groups`, [K, G] int64,
+    are the groups of each candidate; candidates that share a group with the query are left out.
     """
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, K], [B]
@@ -64,18 +72,20 @@ def contrastive_loss(
 
 
 def without_shared(logits: Tensor, groups: Tensor, own: Tensor, positive: Tensor) -> Tensor:
-    """Logits [B, K] without the candidates that share one of their groups [K, G] with the query, but for its positive.
+    """Logits [B, K] without the candidates that share one of their groups [K, G] with the query.
 
-    `own` and `positive`, [B], are the numbers of a candidate that has the query's groups, and of the positive.
+    The query's positive stays. `own` and `positive`, [B], are the numbers of a candidate that has
+    the query's groups, and of the positive.
     """
     shared = (groups[own][:, None, :, None] == groups[:, None, :]).flatten(2).any(2)  # [B, K]
     return logits.masked_fill(shared.scatter(1, positive[:, None], False), -torch.inf)
 
 
 def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
-    """The mean over queries of a loss of their logits, which are the products with all keys over the temperature.
+    """The mean over queries of a loss of their logits.
 
-    `queries` are [Q, d] and `keys` [K, d]; `loss` must not change the logits in place.
+    The logits are the products with all keys over the temperature. `queries` are [Q, d] and `keys`
+    [K, d]; `loss` must not change the logits in place.
     """
     return _BlockwiseSum.apply(loss, queries, keys, temperature) / len(queries)  # type: ignore[no-untyped-call]
 
@@ -86,15 +96,14 @@ class _BlockwiseSum(torch.autograd.Function):
         ctx: Any, loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float
     ) -> Tensor:
         numbers = torch.arange(len(queries), device=queries.device)  # [Q]
-        of_queries, of_keys = (
-            torch.empty_like(queries),
-            torch.zeros_like(keys),
-        )  # [Q, d], [K, d], the gradients
+        query_gradients = torch.empty_like(queries)  # [Q, d]
+        key_gradients = torch.zeros_like(keys)  # [K, d]
         total = queries.new_zeros(())
         size = BLOCK_QUERIES if queries.is_cpu else GPU_BLOCK_QUERIES
-        for which, block, out in zip(
-            *(x.split(size) for x in (numbers, queries, of_queries)), strict=True
-        ):
+        blocks = zip(
+            numbers.split(size), queries.split(size), query_gradients.split(size), strict=True
+        )
+        for which, block, out in blocks:
             scaled = block / temperature  # [B, d]
             logits = scaled @ keys.T  # [B, K]
             if not any(ctx.needs_input_grad):
@@ -102,13 +111,14 @@ class _BlockwiseSum(torch.autograd.Function):
                 continue
             with torch.enable_grad():
                 value = loss(logits.requires_grad_(), which)
-            (of_logits,) = torch.autograd.grad(value, logits)  # [B, K]
+            (logit_gradients,) = torch.autograd.grad(value, logits)  # [B, K]
             total += value.detach()
-            torch.mm(of_logits, keys, out=out).div_(temperature)
-            of_keys.addmm_(of_logits.T, scaled)
-        ctx.save_for_backward(of_queries, of_keys)
+            torch.mm(logit_gradients, keys, out=out).div_(temperature)
+            key_gradients.addmm_(logit_gradients.T, scaled)
+        ctx.save_for_backward(query_gradients, key_gradients)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *(gradients[0] * saved for saved in ctx.saved_tensors), None
+        query_gradients, key_gradients = ctx.saved_tensors
+        return None, gradients[0] * query_gradients, gradients[0] * key_gradients, None

@@ -1,4 +1,7 @@
-"""Views: how one sentence becomes several, by random changes that keep its meaning. No torch here."""
+"""Views: how one sentence becomes several, by random changes that keep its meaning.
+
+This module needs no torch.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,11 @@ from collections.abc import Sequence
 import torch
 from torch import Generator
 
-SENTENCES = 2  # of a passage
-CHARACTERS = 200  # of a passage of a single sentence: about those of two sentences of English
+SENTENCES = 2
+"""The most sentences of a passage."""
+
+CHARACTERS = 200
+"""The most characters of a passage of a single sentence: about those of two English sentences."""
 
 # What ends a sentence: a line feed; a final mark that needs no space behind it (Chinese and
 # Japanese, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Burmese, Khmer); or another final mark, a

@@ -1,8 +1,9 @@
 """Masked tokens: the input of masked language modelling (BERT, section 3.1, "Masked LM").
 
-Each token is chosen independently with the same probability, as in transformers' data collator; BERT's own code chooses
-an exact number in each sentence. Of the chosen tokens, 80 % become [MASK], 10 % become a random token, and 10 % stay.
-Special tokens are never chosen, and never take the place of a token.
+Each token is chosen independently with the same probability, as in transformers' data collator;
+BERT's own code chooses an exact number in each sentence. Of the chosen tokens, 80 % become [MASK],
+10 % become a random token, and 10 % stay. Special tokens are never chosen, and never take the place
+of a token.
 """
 
 from dataclasses import dataclass, replace
@@ -20,9 +21,14 @@ from isotune.errors import InputError
 class Masked:
     """Sentences with M masked tokens, which a model is to guess."""
 
-    tokens: Packed  # the sentences after masking
-    places: Tensor  # [M] int64, the places of the chosen tokens in the packed batch, ascending; on the CPU
-    targets: Tensor  # [M] int64, the ids of the chosen tokens before masking
+    tokens: Packed
+    """The sentences after masking."""
+
+    places: Tensor
+    """[M] int64, the places of the chosen tokens in the packed batch, ascending; on the CPU."""
+
+    targets: Tensor
+    """[M] int64, the ids of the chosen tokens before masking."""
 
     def to(self, device: torch.device | str) -> Self:
         """The same on another device."""
@@ -30,7 +36,11 @@ class Masked:
 
 
 def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:
-    """The id of the mask token; without one, an InputError names the use that needs it and the choice instead."""
+    """The id of the mask token.
+
+    Raises:
+        InputError: there is none. The message names the use that needs it, and the choice instead.
+    """
     if tokenizer.mask_token_id is None:
         raise InputError(f"{use}: the model's tokenizer has no mask token; choose {choice}")
     return int(tokenizer.mask_token_id)
@@ -46,11 +56,14 @@ def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
 def masked(
     tokens: Packed, tokenizer: PreTrainedTokenizerBase, rate: float, generator: Generator
 ) -> Masked:
-    """Chooses tokens of packed sentences, each with probability `rate`, and masks them; all is on the CPU."""
-    ids, ordinary = tokens.ids, ordinary_tokens(tokenizer)  # [T], [V]
-    places = (
-        (ordinary[ids] & (torch.rand(len(ids), generator=generator) < rate)).nonzero().squeeze(1)
-    )  # [M]
+    """Chooses tokens of packed sentences, each with probability `rate`, and masks them.
+
+    All is on the CPU.
+    """
+    ids = tokens.ids  # [T]
+    ordinary = ordinary_tokens(tokenizer)  # [V]
+    is_chosen = torch.rand(len(ids), generator=generator) < rate  # [T]
+    places = (ordinary[ids] & is_chosen).nonzero().squeeze(1)  # [M]
     fate = torch.rand(len(places), generator=generator)  # [M]
     words = ordinary.nonzero().squeeze(1)  # [W] int64
     words = words[torch.randint(len(words), (len(places),), generator=generator)]  # [M]

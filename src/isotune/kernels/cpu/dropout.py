@@ -1,8 +1,9 @@
 """Dropout whose random numbers belong to the sentences.
 
-A dropout layer of a model draws from the seeds of the sentences (`data/draws.py`), and each layer draws other numbers.
-64 bits decide on four elements, by 16 bits each. So rates are rounded to multiples of 2^-16, and kept elements are
-scaled by the rounded rate. This takes less than half of the time of torch's dropout on a CPU; a GPU has torch's.
+A dropout layer of a model draws from the seeds of the sentences (`data/draws.py`), and each layer
+draws other numbers. 64 bits decide on four elements, by 16 bits each. So rates are rounded to
+multiples of 2^-16, and kept elements are scaled by the rounded rate. This takes less than half of
+the time of torch's dropout on a CPU; a GPU has torch's.
 """
 
 from collections.abc import Iterator
@@ -16,16 +17,21 @@ from torch import Tensor, nn
 from isotune.data.draws import random_bits, split_seeds
 
 T = TypeVar("T")
-N = TypeVar("N", int, Tensor)  # a number, or several
-STEPS = 2**16  # values that an element's bits can have
+
+N = TypeVar("N", int, Tensor)
+"""A number, or several."""
+
+STEPS = 2**16
+"""Values that an element's bits can have."""
 
 
 class Draws:
     """The seeds of the random numbers of one forward pass."""
 
     def __init__(self, sentences: Tensor, tokens: Tensor) -> None:
-        """Takes the seeds of the sentences [N], and those of the tokens in the shape of the model's batch."""
-        self._sentences, self._tokens = sentences, tokens
+        """Takes the seeds of the sentences [N], and of the tokens in the shape of the batch."""
+        self._sentences = sentences
+        self._tokens = tokens
         self._calls = 0
 
     def of_sentences(self) -> Tensor:
@@ -35,8 +41,8 @@ class Draws:
     def of_rows(self, x: Tensor) -> Tensor:
         """New seeds of the rows of the model's tensors [..., d] -> [...]; others at every call.
 
-        A row belongs to a token, or, in a padded model's attention weights, to a head and a token. In a tensor that
-        belongs to no sentence, the rows get seeds from the first token.
+        A row belongs to a token, or, in a padded model's attention weights, to a head and a token.
+        In a tensor that belongs to no sentence, the rows get seeds from the first token.
         """
         tokens = self._next(self._tokens)
         if x.shape[:-1] == tokens.shape:
@@ -65,12 +71,14 @@ def using(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def dropout(x: Tensor, rate: float, seeds: Tensor) -> Tensor:
-    """Sets each element of x [..., d] to 0 with probability `rate`, and divides the others by 1 - rate.
+    """Sets each element of x [..., d] to 0 with probability `rate`, divides others by 1 - rate.
 
     `seeds` [...] are those of the rows.
     """
-    bits = random_bits(seeds, draws_for(x.shape[-1]))
-    return (x * dropout_factors(bits, rate, x.dtype)[..., : x.shape[-1]]).to(x.dtype)
+    d = x.shape[-1]
+    bits = random_bits(seeds, draws_for(d))
+    factors = dropout_factors(bits, rate, x.dtype)[..., :d]
+    return (x * factors).to(x.dtype)
 
 
 def draws_for(count: N) -> N:
@@ -79,25 +87,27 @@ def draws_for(count: N) -> N:
 
 
 def dropout_factors(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """What dropout multiplies elements by, 0 or 1 / (1 - rate), four for each 64 bits: int64 [..., n] -> [..., 4 n].
+    """What dropout multiplies elements by: 0 or 1 / (1 - rate), four for each 64 bits.
 
-    They are of this type, but at least float32: rounded to bfloat16, all kept elements would be too large or too small.
+    int64 [..., n] -> [..., 4 n]. They are of this type, but at least float32: rounded to bfloat16,
+    all kept elements would be too large or too small.
     """
     dropped = min(round(rate * STEPS), STEPS - 1)
     exact = torch.promote_types(dtype, torch.float32)
-    return (
-        (bits.view(torch.int16) >= dropped - STEPS // 2).to(exact).mul_(STEPS / (STEPS - dropped))
-    )
+    is_kept = bits.view(torch.int16) >= dropped - STEPS // 2
+    return is_kept.to(exact).mul_(STEPS / (STEPS - dropped))
 
 
 class FastDropout(nn.Dropout):
     """A dropout layer that uses `dropout`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drops elements of a tensor of any shape, in training only; on a GPU by torch's dropout."""
+        """Drops elements of a tensor, in training only; on a GPU by torch's dropout."""
         if not x.is_cpu:
             return super().forward(x)
-        return dropout(x, self.p, DRAWS.get().of_rows(x)) if self.training and self.p else x
+        if self.training and self.p:
+            return dropout(x, self.p, DRAWS.get().of_rows(x))
+        return x
 
 
 def replace_dropout(model: nn.Module) -> None:
