@@ -158,6 +158,15 @@ def test_rows_that_can_not_be_made_are_refused(
         list(read([items], row, **options))  # type: ignore[list-item, arg-type]
 
 
+def test_the_label_of_a_first_pair_that_is_whole_or_blank() -> None:
+    whole = [{"sentence1": "a", "sentence2": "b", "label": 1.0}]
+    assert made(whole, Pair, positive="1") == [Pair("a", "b")]
+    with pytest.raises(InputError, match="the first has the label '1'"):
+        made(whole, Pair)
+    with pytest.raises(InputError, match=r"nli\.tsv:2: label is blank"):
+        made([{"sentence1": "a", "sentence2": "b", "label": None}], Pair)
+
+
 def test_similar_pairs_of_stsb_are_as_many_as_the_paper_has(real_data: Path) -> None:
     """CLSR, section 4.1: 1,406 pairs. So they are of the training split, and those with a score of 4 are in."""
     assert len(list(read("stsb:train", Pair, min_score=4))) == 1406

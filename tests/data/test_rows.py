@@ -1,7 +1,8 @@
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +129,34 @@ def test_an_unusable_record_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         rows([record], row)
+
+
+def test_several_blank_labels_are_counted() -> None:
+    labels: list[object] = ["x", " ", "y", None, math.nan, "", "z"]
+    records = [{"text": "a", "label": label} for label in labels]
+    with pytest.raises(InputError) as error:
+        rows(records, LabelledSentence)
+    assert str(error.value) == (
+        "corpus.tsv:3: label is blank, and so it is in 3 later rows; fill them, or delete the rows"
+    )
+
+
+def test_the_first_blank_value_is_told_though_a_later_record_is_malformed() -> None:
+    def records() -> Iterator[tuple[int, dict[str, object]]]:
+        yield 2, {"text": "a", "label": ""}
+        yield 3, {"text": "b", "label": ""}
+        raise InputError("corpus.tsv:4: malformed")
+
+    with pytest.raises(InputError, match=r"^corpus\.tsv:2: label is blank, .* in 1 later row; "):
+        list(to_rows("corpus.tsv", records(), LabelledSentence))
+
+
+@pytest.mark.parametrize(
+    ("value", "label"), [(1.0, "1"), (np.float32(2), "2"), (True, "True"), ("1.0", "1.0"), (7, "7")]
+)
+def test_a_whole_number_is_one_label_in_each_type(value: object, label: str) -> None:
+    (row,) = rows([{"text": "a", "label": value}], LabelledSentence)
+    assert row == LabelledSentence("a", label)
 
 
 def test_wrong_columns_are_refused() -> None:

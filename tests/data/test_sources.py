@@ -223,6 +223,134 @@ def test_a_column_is_a_list_of_sentences_and_missing_texts_are_left_out_as_in_a_
     assert list(read([column], Sentence)) == [Sentence("a"), Sentence("b")]
 
 
+CLASSES = datasets.Features(
+    {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+)
+LABELLED = datasets.Dataset.from_dict(
+    {"text": ["a", "b", "c", "d"], "label": [1, 0, -1, None]}, features=CLASSES
+)
+NAMED = [LabelledSentence("a", "yes"), LabelledSentence("b", "no")]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        LABELLED,
+        LABELLED.with_format("numpy"),
+        LABELLED.to_iterable_dataset(),
+        LABELLED.data.table,
+        LABELLED.data.table.to_reader(),
+    ],
+    ids=lambda table: type(table).__name__,
+)
+def test_a_class_column_of_a_table_in_memory_is_read_as_one_of_the_hub(
+    table: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert list(read([table], LabelledSentence)) == NAMED
+    assert caplog.messages == ["<rows>: 2 rows left out, without a class label (-1)"]
+
+
+def test_a_class_column_of_a_parquet_file_is_read_as_one_of_the_hub(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.parquet"
+    LABELLED.to_parquet(path)
+    assert list(read(path, LabelledSentence)) == NAMED
+    assert caplog.messages == [f"{path}: 2 rows left out, without a class label (-1)"]
+    assert [row.sentence for row in read(path, Sentence)] == ["a", "b", "c", "d"]
+
+
+def test_classes_are_numbers_where_scores_are_needed() -> None:
+    features = datasets.Features(
+        {
+            "sentence1": datasets.Value("string"),
+            "sentence2": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=["no", "yes"]),
+        }
+    )
+    cells = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
+    table = datasets.Dataset.from_dict(cells, features=features)
+    assert [row.score for row in read(table, ScoredPair)] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([-1, -1], "<rows>: no row has a class label: it is -1 in all 2 of them"),
+        ([0, 2], "<rows>:2: label is 2, but has 2 classes, from 0"),
+    ],
+)
+def test_classes_that_give_no_rows_are_refused(labels: list[int], message: str) -> None:
+    table = pa.table(
+        {"text": ["a", "b"], "label": pa.array(labels)}, schema=LABELLED.data.table.schema
+    )
+    assert refused(table, LabelledSentence) == message
+
+
+LABELS = [1.0, float("nan"), 2.0]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"text": ["a", "b", "c"], "label": LABELS}),
+        pa.table({"text": ["a", "b", "c"], "label": LABELS}),
+        [{"text": text, "label": label} for text, label in zip("abc", LABELS, strict=True)],
+        [LabelledSentence("a", 1.0), LabelledSentence("b", pd.NA), LabelledSentence("c", 2.0)],  # type: ignore[arg-type]
+    ],
+    ids=lambda table: type(table).__name__,
+)
+def test_whole_labels_beside_a_missing_one_stay_whole(table: Any) -> None:
+    message = "<rows>:2: label is blank; fill it, or delete the row"
+    assert refused(table, LabelledSentence) == message
+    rows = read([table], LabelledSentence)
+    assert next(rows) == LabelledSentence("a", "1")
+
+
+def test_a_list_may_lack_a_sentence_as_a_table_may() -> None:
+    assert list(read([["a", None, float("nan"), pd.NA, "b"]], Sentence)) == [  # type: ignore[list-item]
+        Sentence("a"),
+        Sentence("b"),
+    ]
+
+
+def rows_twice() -> Any:
+    yield Pair("a", "b")
+    yield Pair("c", "d")
+
+
+@pytest.mark.parametrize(
+    "make", [rows_twice, lambda: pa.table({"question": ["a"], "answer": ["b"]}).to_reader()]
+)
+def test_rows_that_can_be_read_only_once_say_so(make: Callable[[], Any]) -> None:
+    rows = make()
+    assert list(read([rows], Pair))
+    assert "another iterator, gives its rows once, and was read before" in refused(rows, Pair)
+    rows = make()
+    with pytest.raises(InputError, match="gives its rows once"):
+        list(read([rows, rows], Pair))
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(CELLS), LABELLED, [*rows_twice()], pa.table(CELLS)])
+def test_rows_in_memory_can_be_read_again(table: Any) -> None:
+    assert list(read([table], Sentence)) == list(read([table], Sentence))
+
+
+@pytest.mark.parametrize("kind", [pa.table, pd.DataFrame])
+def test_two_columns_of_one_name_are_refused_as_in_a_file(kind: Any) -> None:
+    if kind is pa.table:
+        table = pa.table([["a"], ["b"]], names=["text", "text"])
+    else:
+        table = pd.DataFrame([["a", "b"]], columns=["text", "text"])
+    message = refused(table)
+    assert message.startswith(("<rows>: two columns have", "rows: the table can't be read (Dupl"))
+
+
+def test_only_the_columns_that_are_read_must_have_values_of_python() -> None:
+    table = pa.table({"text": ["a"], "far": pa.array([2**40], pa.timestamp("s"))})
+    assert list(read([table], Sentence)) == [Sentence("a")]
+
+
 @pytest.mark.parametrize("table", [pd.DataFrame(CELLS), datasets.Dataset.from_dict(CELLS)])
 def test_a_table_needs_no_list_around_it(table: Any) -> None:
     assert [row.sentence for row in read(table, Sentence, {"sentence": "label"})] == ["x", "y"]

@@ -13,13 +13,19 @@ from isotune.errors import InputError
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Sends five bytes at any path, and announces ten of them at /cut."""
+    """Sends five bytes at any path, announces ten of them at /cut, and sends a page at /login."""
 
     def do_GET(self) -> None:
+        content = b"bytes"
+        if self.path == "/login":
+            content = b"\n<!DOCTYPE html><title>Log in</title>"
+        length = len(content)
+        if self.path == "/cut":
+            length = 10
         self.send_response(200)
-        self.send_header("Content-Length", "10" if self.path == "/cut" else "5")
+        self.send_header("Content-Length", str(length))
         self.end_headers()
-        self.wfile.write(b"bytes")
+        self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
@@ -55,3 +61,24 @@ def test_a_file_that_is_too_large_is_refused(server: str, monkeypatch: pytest.Mo
     with pytest.raises(InputError, match="5 bytes or more, so it is not the dataset's file"):
         fetch_web(f"{server}/large")
     assert not web_file(f"{server}/large").exists()
+
+
+def test_a_login_page_is_not_kept_as_the_file(server: str) -> None:
+    address = f"{server}/login"
+    with pytest.raises(InputError) as error:
+        fetch_web(address)
+    assert "its answer is a page for a browser, perhaps to log in" in str(error.value)
+    assert f"or put the file at {web_file(address)}" in str(error.value)
+    assert not web_file(address).exists()
+
+
+def test_a_file_that_no_server_gives_can_be_put_in_its_place(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{server}/kept"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match=r"HF_HUB_OFFLINE is set; unset it .* or put the file at"):
+        fetch_web(address)
+    web_file(address).parent.mkdir(parents=True)
+    web_file(address).write_bytes(b"mine")
+    assert fetch_web(address) == web_file(address)

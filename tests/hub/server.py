@@ -34,6 +34,9 @@ class LocalHub:
         self.asked: list[str] = []
         self._repositories: dict[tuple[str, str], Repository] = {}
         self._statuses: dict[str, int] = {}
+        self._page: bytes | None = None
+        self.released = threading.Event()
+        self.released.set()
 
     def add(
         self,
@@ -56,6 +59,14 @@ class LocalHub:
         """Answers with this status whatever has `text` in its path."""
         self._statuses[text] = status
 
+    def answer(self, page: str) -> None:
+        """Answers everything with this page, as a network does that wants a login."""
+        self._page = page.encode()
+
+    def hold(self) -> None:
+        """Answers nothing until `released` is set, as a proxy does that has no network."""
+        self.released.clear()
+
     def start(self) -> None:
         """Listens, if it doesn't already."""
         if self._server is None:
@@ -74,8 +85,10 @@ class LocalHub:
 
     def clear(self) -> None:
         """Forgets all repositories, faults and requests."""
-        for held in (self._repositories, self._statuses):
-            held.clear()
+        self._repositories.clear()
+        self._statuses.clear()
+        self._page = None
+        self.released.set()
         self.asked.clear()
 
 
@@ -142,7 +155,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         asked = unquote(address.path)
         hub.asked.append(asked)
-        if statuses := [status for text, status in hub._statuses.items() if text in asked]:
+        hub.released.wait()
+        if hub._page is not None:
+            self._send(200, hub._page, {"Content-Type": "text/html"})
+        elif statuses := [status for text, status in hub._statuses.items() if text in asked]:
             self._error(statuses[0], "", "the test wants this to fail")
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()

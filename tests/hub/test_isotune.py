@@ -248,10 +248,41 @@ def test_a_hub_that_is_down_is_known_soon(published: LocalHub, status: int) -> N
         start = time.perf_counter()
         with pytest.raises(
             InputError,
-            match=rf"{source}: can't be read from the Hugging Face hub \(.*(refused|503).*\)$",
+            match=rf"^{source}: can't be read from the Hugging Face hub \(.*(refused|503).*\); "
+            rf"{published.url} was asked: .* HF_ENDPOINT .* HF_HUB_OFFLINE=1",
         ):
             list(read(source, Sentence))
         assert time.perf_counter() - start < 2
+
+
+def test_a_login_page_in_place_of_the_hub_is_named(published: LocalHub) -> None:
+    published.answer("\n<!DOCTYPE html><title>Welcome to the hotel</title>")
+    for source in ("hub:mteb/sts12-sts:test", "hub:me/notes/notes.txt"):
+        with pytest.raises(InputError, match=r"a page for a browser, .* HF_ENDPOINT .* HF_HUB_O"):
+            list(read(source, Sentence))
+
+
+def test_who_waits_for_the_hub_is_told_so(
+    published: LocalHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("isotune.data.hub.WAIT", 1)
+    monkeypatch.setattr("isotune.data.hub.PATIENCE", 0.1)
+    published.hold()
+    with pytest.raises(InputError, match=r"\(timed out\); .* HF_ENDPOINT .* HF_HUB_OFFLINE=1"):
+        read("hub:mteb/sts12-sts:test", Sentence)
+    line = f"waiting for an answer of {published.url}, for at most 1 seconds"
+    assert caplog.messages == [line]
+    published.released.set()
+    assert len(list(read("hub:mteb/sts12-sts:test", Sentence)))
+    assert caplog.messages == [line]
+
+
+def test_a_machine_that_is_offline_by_choice_is_told_what_to_do(
+    published: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match=r"not fetched before: unset HF_HUB_OFFLINE .*HF_HOME"):
+        read("hub:mteb/sts12-sts:test", Sentence)
 
 
 @pytest.mark.parametrize("form", [with_safetensors, with_shards, with_pickle])

@@ -2,18 +2,19 @@
 
 | rows asked for | made from | which |
 |---|---|---|
-| `Pair` | labelled pairs | pairs that mean the same; in natural language inference, the entailed pairs |
-| `Pair` | scored pairs | pairs with at least a given score |
-| `Triplet` | labelled pairs | a premise, a hypothesis that it entails, and a hypothesis that it contradicts |
+| `Pair` | labelled pairs | those that mean the same; in language inference, the entailed ones |
+| `Pair` | scored pairs | those with at least a given score |
+| `Triplet` | labelled pairs | a premise, a hypothesis that it entails, one that it contradicts |
 
-The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order of the source, so no
-hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
+The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order
+of the source, so no hypothesis is used twice. A triplet is given as soon as its last part is read;
+memory grows with the distinct premises.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from typing import Generic, cast
 
 from isotune.data.rows import (
@@ -24,104 +25,153 @@ from isotune.data.rows import (
     Row,
     ScoredPair,
     Triplet,
+    label_value,
     match_columns,
     text_fields,
     to_rows,
 )
 from isotune.errors import InputError
 
-# The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators disagree.
+# The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators
+# disagree.
 NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailment", "-"})
 _OPPOSITE = {"entailment": "contradiction", "contradiction": "entailment"}
 
 
 @dataclass(frozen=True)
 class RowQuery(Generic[R]):
-    """Which rows to make of the records of a source: the arguments of `read`, and what the catalogue adds."""
+    """Which rows to make of the records of a source.
+
+    It holds the arguments of `read`, and what the catalogue adds.
+    """
 
     row_type: type[R]
-    columns: Mapping[str, str] = field(
-        default_factory=dict
-    )  # field of the rows that the records hold -> column
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """For each field of the rows that the records hold, its column."""
+
     min_words: int | None = None
     min_score: float | None = None
-    # The label, in lower case, of pairs that mean the same. If it is empty and the first label is one of natural
-    # language inference, the entailed pairs are taken.
+
     positive: str = ""
+    """The label, in lower case, of pairs that mean the same.
+
+    If it is empty and the first label is one of natural language inference, the entailed pairs are
+    taken.
+    """
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """Rows, and the conditions that a record must fulfil to give one, for an error if none does."""
+
+    rows: Iterator[Row]
+    conditions: Sequence[str] = ()
 
 
 def make_rows(
     source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]
 ) -> Iterator[R]:
-    """Makes the rows that records hold, or that can be made of the rows that they hold; the first record decides."""
-    rows, conditions = _derive(source, iter(records), query)
+    """Makes the rows that records hold, or that can be made of the rows that they hold.
+
+    The first record decides which of the two.
+    """
+    derived = _derive(source, iter(records), query)
+    rows = derived.rows
+    conditions = list(derived.conditions)
     if query.min_words is not None:
-        least, width = query.min_words, len(text_fields(query.row_type))
-        rows = (row for row in rows if all(len(str(text).split()) >= least for text in row[:width]))
-        conditions.append(f"at least {least} words in each text")
-    empty = True
+        rows = _with_words(rows, query.row_type, query.min_words)
+        conditions.append(f"at least {query.min_words} words in each text")
+    is_empty = True
     for row in rows:
-        empty = False
+        is_empty = False
         yield cast(R, row)
-    if empty:
+    if is_empty:
         raise InputError(
             f"{source}: no {query.row_type.__name__} in it with {' and '.join(conditions)}"
         )
 
 
-def _derive(
-    source: str, records: Iterator[tuple[int, Record]], query: RowQuery[R]
-) -> tuple[Iterator[Row], list[str]]:
-    row_type, columns, least = query.row_type, query.columns, query.min_score
-    if row_type is Pair and least is not None:
-        scored = to_rows(source, records, ScoredPair, columns)
-        similar = (Pair(pair.sentence1, pair.sentence2) for pair in scored if pair.score >= least)
-        return similar, [f"a score of at least {least:g}"]
+def _with_words(rows: Iterable[Row], row_type: type[Row], least: int) -> Iterator[Row]:
+    """The rows of which each text has at least so many words."""
+    width = len(text_fields(row_type))
+    for row in rows:
+        if all(len(str(text).split()) >= least for text in row[:width]):
+            yield row
 
-    first = list(islice(records, 1))
-    records = chain(first, records)
-    label = None  # of a labelled pair, in lower case
-    for _, record in first:
-        for *_, column in match_columns(LabelledPair, list(record), columns):
-            label = str(record[column]).strip().casefold()
+
+def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[R]) -> _Derived:
+    row_type = query.row_type
+    if row_type is Pair and query.min_score is not None:
+        scored = to_rows(source, records, ScoredPair, query.columns)
+        condition = f"a score of at least {query.min_score:g}"
+        return _Derived(_similar(scored, query.min_score), [condition])
+
+    first = next(records, None)
+    if first is None:
+        return _Derived(to_rows(source, records, row_type, query.columns))
+    records = chain([first], records)
+    _, record = first
+    label = _first_label(record, query.columns)
     if row_type is Pair and (label is not None or query.positive):
-        if not (query.positive or label in NLI_LABELS or "label" in columns):
-            raise InputError(
-                f"{source}: can't tell which pairs mean the same: the first has the label {label!r}, and only labels "
-                "of natural language inference, such as entailment, are known. Name the label with positive; or, if "
-                "higher labels are more similar, give min_score (1 takes labels of 1 or more)"
-            )
         positive = query.positive or "entailment"
-        labelled = to_rows(source, records, LabelledPair, columns)
-        alike = (
-            Pair(pair.sentence1, pair.sentence2)
-            for pair in labelled
-            if pair.label.casefold() == positive
-        )
-        return alike, [f"the label {positive}"]
-    if (
-        row_type is Triplet
-        and label is not None
-        and not match_columns(Triplet, list(first[0][1]), columns)
-    ):
-        labelled = to_rows(source, records, LabelledPair, columns)
-        return _triplets(labelled), ["an entailed and a contradicted hypothesis"]
-    return cast(Iterator[Row], to_rows(source, records, row_type, columns)), []
+        if label and not query.positive:
+            _require_known_label(source, label, query.columns)
+        labelled = to_rows(source, records, LabelledPair, query.columns)
+        return _Derived(_with_label(labelled, positive), [f"the label {positive}"])
+    has_triplets = bool(match_columns(Triplet, list(record), query.columns))
+    if row_type is Triplet and label is not None and not has_triplets:
+        labelled = to_rows(source, records, LabelledPair, query.columns)
+        return _Derived(_triplets(labelled), ["an entailed and a contradicted hypothesis"])
+    return _Derived(to_rows(source, records, row_type, query.columns))
+
+
+def _first_label(record: Record, columns: Mapping[str, str]) -> str | None:
+    """The label of a first record, in lower case; None if the record is no labelled pair."""
+    for *_, column in match_columns(LabelledPair, list(record), columns):
+        value = record[column]
+        try:
+            return label_value(value, column, place="").casefold()
+        except InputError:
+            return str(value).casefold()
+    return None
+
+
+def _require_known_label(source: str, label: str, columns: Mapping[str, str]) -> None:
+    """Raises `InputError` if nothing says which label pairs have that mean the same."""
+    if label in NLI_LABELS or "label" in columns:
+        return
+    raise InputError(
+        f"{source}: can't tell which pairs mean the same: the first has the label {label!r}, and "
+        "only labels of natural language inference, such as entailment, are known. Name the label "
+        "with positive; or, if higher labels are more similar, give min_score (1 takes labels of 1 "
+        "or more)"
+    )
+
+
+def _similar(pairs: Iterable[ScoredPair], least: float) -> Iterator[Pair]:
+    for pair in pairs:
+        if pair.score >= least:
+            yield Pair(pair.sentence1, pair.sentence2)
+
+
+def _with_label(pairs: Iterable[LabelledPair], label: str) -> Iterator[Pair]:
+    for pair in pairs:
+        if pair.label.casefold() == label:
+            yield Pair(pair.sentence1, pair.sentence2)
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:
-    waiting: defaultdict[tuple[str, str], deque[str]] = defaultdict(
-        deque
-    )  # (premise, label) -> hypotheses
+    # For each premise and label, the hypotheses that wait for a hypothesis of the opposite label.
+    waiting: defaultdict[tuple[str, str], deque[str]] = defaultdict(deque)
     for premise, hypothesis, label in pairs:
         label = label.casefold()
         if label not in _OPPOSITE:
             continue
-        if candidates := waiting.get((premise, _OPPOSITE[label])):
-            partner = candidates.popleft()
-            yield Triplet(
-                premise,
-                *((hypothesis, partner) if label == "entailment" else (partner, hypothesis)),
-            )
-        else:
+        partners = waiting.get((premise, _OPPOSITE[label]))
+        if not partners:
             waiting[premise, label].append(hypothesis)
+        elif label == "entailment":
+            yield Triplet(premise, positive=hypothesis, negative=partners.popleft())
+        else:
+            yield Triplet(premise, positive=partners.popleft(), negative=hypothesis)

@@ -1,7 +1,8 @@
-"""Fetches datasets from their public sources to this machine ahead of their use, for machines without a network.
+"""Fetches datasets ahead of their use from their public sources, for machines without a network.
 
-Single files of the hub go into the cache of `huggingface_hub`; configurations, and files of the web, into the user's
-cache folder. Afterwards each dataset is read once from there, which checks its counts.
+Single files of the hub go into the cache of `huggingface_hub`; configurations, and files of the
+web, into the user's cache folder. Afterwards each dataset is read once from there, which checks its
+counts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +20,14 @@ from isotune.files import make_folder, remove, written
 
 
 def fetch(names: Iterable[str]) -> Iterator[str]:
-    """Fetches datasets that are not here, and "hub:owner/name[...]" sources: each place once, after giving its name."""
-    for place in dict.fromkeys([place for name in names for place in _places(name)]):
+    """Fetches datasets that are not here, and "hub:owner/name[...]" sources.
+
+    Each place is fetched once, after its name is given.
+    """
+    places: dict[HubSource | str, None] = {}
+    for name in names:
+        places |= dict.fromkeys(_places(name))
+    for place in places:
         yield str(place)
         if isinstance(place, HubSource):
             require_extra("hub", "datasets")
@@ -33,21 +40,29 @@ def fetch(names: Iterable[str]) -> Iterator[str]:
 def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Reads every split of the datasets; gives its name and the number of its rows."""
     for member in dict.fromkeys(chain.from_iterable(map(members, names))):
-        name, _, named = member.partition(":")
-        for split in [named] if named else DATASETS[name].splits:
+        name, _, split_named = member.partition(":")
+        splits: Iterable[str] = DATASETS[name].splits
+        if split_named:
+            splits = [split_named]
+        for split in splits:
             for source in dataset_records(name, split, RowQuery(Sentence)):
                 yield f"{name}:{split}", sum(1 for _ in source.records)
 
 
 def members(source: str) -> Sequence[str]:
-    """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub."""
+    """The datasets that a source is read with: "name" or "name:split"; none if it is on the hub."""
     if source.startswith("hub:"):
         return ()
     dataset = DATASETS[source.partition(":")[0]]
-    return dataset.union or (source, *filter(None, [dataset.gold_of]))
+    if dataset.union:
+        return dataset.union
+    if dataset.gold_of:
+        return (source, dataset.gold_of)
+    return (source,)
 
 
 def _places(source: str) -> Iterator[HubSource | str]:
+    """Where the data of a source are published that are not on this machine."""
     if source.startswith("hub:"):
         yield HubSource.parse(source.removeprefix("hub:").partition(":")[0])
     for member in members(source):
@@ -57,7 +72,8 @@ def _places(source: str) -> Iterator[HubSource | str]:
         if dataset.hub:
             yield dataset.hub
         elif dataset.web:
-            yield from (web_address(dataset, split) for split in dataset.splits.values())
+            for split in dataset.splits.values():
+                yield web_address(dataset, split)
         else:
             files = ", ".join(dict.fromkeys(split.file for split in dataset.splits.values()))
             raise InputError(
@@ -69,11 +85,11 @@ def _fetch_hub(source: HubSource) -> None:
     from datasets import load_dataset
     from huggingface_hub import hf_hub_download
 
-    commit = ask_commit(source)  # a hub that is down is an error at once
+    # The hub is asked first, so that a hub that is down is an error at once.
+    commit = ask_commit(source)
     if source.file:
-        revision = (
-            source.revision or None
-        )  # a name, which is found offline again; a commit alone is not
+        # A file is fetched by the name of its revision, and found offline by it; a commit is not.
+        revision = source.revision or None
         hf_hub_download(source.repository, source.file, repo_type="dataset", revision=revision)
         return
     folder = fetch_folder(source)

@@ -1,4 +1,4 @@
-"""Splits of named datasets where they are published: on the Hugging Face hub, or single files elsewhere on the web.
+"""Splits of named datasets where they are published: on the Hugging Face hub, or on the web.
 
 Files of the web are fetched into the user's cache folder, whole or not at all.
 """
@@ -12,32 +12,24 @@ from urllib.request import urlopen
 
 from isotune.data.cache import cache_folder
 from isotune.data.catalogue import Dataset, Split
-from isotune.data.hub import WAIT, find_fetched, open_hub
+from isotune.data.hub import WAIT, find_fetched, open_hub, say_if_waiting
 from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, telling
 from isotune.files import file_sha256, written
 
-LARGEST = 100_000_000  # bytes of a file; the longest has some 142,000 pairs
+LARGEST = 100_000_000
+"""Bytes of a file. The longest has some 142,000 pairs."""
+
+_HTML = (b"<!doctype html", b"<html")
+"""Begin a page for a browser, in lower case."""
 
 
 def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
     """A split in its public source. What has been fetched is not asked for again."""
-    facts = dataset.splits[split]
     with _advice(dataset, split):
-        if dataset.hub:
-            part = facts.part or ("" if dataset.hub.file else split)
-            source = open_hub(
-                dataset.hub, part, labelled=labelled, layout=dataset.layout, fetched_first=True
-            )
-        elif dataset.web:
-            path = fetch_web(web_address(dataset, facts), facts.web_sha256)
-            source = Opened(
-                web_address(dataset, facts), read_layout(dataset.layout, path, facts.part)
-            )
-        else:
-            raise InputError("it is not published")
+        source = _open(dataset, split, labelled)
 
     def records() -> Records:
         with _advice(dataset, split):
@@ -46,17 +38,36 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
     return Opened(source.place, records(), source.commits)
 
 
+def _open(dataset: Dataset, split: str, labelled: bool) -> Opened:
+    facts = dataset.splits[split]
+    if dataset.hub:
+        part = facts.part
+        if not part and not dataset.hub.file:
+            part = split
+        return open_hub(
+            dataset.hub, part, labelled=labelled, layout=dataset.layout, fetched_first=True
+        )
+    if dataset.web:
+        address = web_address(dataset, facts)
+        path = fetch_web(address, facts.web_sha256)
+        return Opened(address, read_layout(dataset.layout, path, facts.part))
+    raise InputError("it is not published")
+
+
 @contextmanager
 def _advice(dataset: Dataset, split: str) -> Iterator[None]:
+    """Puts what a person can do before the reason why a split can't be read."""
     try:
         yield
     except InputError as error:
         facts = dataset.splits[split]
-        ways = [f"set ISOTUNE_DATA to a folder with {facts.file}"] if facts.file else []
-        ways += ["be online"] if dataset.hub or dataset.web else []
-        ways += (
-            [f"take what stands in for it, {facts.stand_in} (stand_ins)"] if facts.stand_in else []
-        )
+        ways = []
+        if facts.file:
+            ways.append(f"set ISOTUNE_DATA to a folder with {facts.file}")
+        if dataset.hub or dataset.web:
+            ways.append("be online")
+        if facts.stand_in:
+            ways.append(f"take what stands in for it, {facts.stand_in} (stand_ins)")
         raise InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}") from error
 
 
@@ -69,7 +80,9 @@ def is_fetched(dataset: Dataset, split: Split) -> bool:
 
 def web_address(dataset: Dataset, split: Split) -> str:
     """The address of a split's file on the web."""
-    return dataset.web + split.part if dataset.web.endswith("/") else dataset.web
+    if dataset.web.endswith("/"):
+        return dataset.web + split.part
+    return dataset.web
 
 
 def web_file(address: str) -> Path:
@@ -85,20 +98,40 @@ def fetch_web(address: str, sha256: str = "") -> Path:
     path = web_file(address)
     if not path.exists():
         if constants.HF_HUB_OFFLINE:
-            raise InputError(f"{address}: not fetched yet, and HF_HUB_OFFLINE is set")
-        failed = telling((HTTPException, OSError), f"{address}: it can't be fetched")
-        with failed, urlopen(address, timeout=WAIT) as answer:
-            content = answer.read(LARGEST)
+            raise InputError(
+                f"{address}: not fetched yet, and HF_HUB_OFFLINE is set; unset it where there is a "
+                f"network, or put the file at {path}"
+            )
+        content = _download(address, path)
+        with written(path) as part:
+            part.write_bytes(content)
+    if sha256:
+        digest = file_sha256(path)
+        if digest != sha256:
+            raise InputError(
+                f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove "
+                "this file, to fetch it again"
+            )
+    return path
+
+
+def _download(address: str, path: Path) -> bytes:
+    """The content at an address, whole. `path` is where the file will be kept."""
+    advice = f"; check the network and its proxy, or put the file at {path}"
+    with telling((HTTPException, OSError), f"{address}: it can't be fetched", advice):
+        with say_if_waiting(address):
+            answer = urlopen(address, timeout=WAIT)
+        with answer:
+            content: bytes = answer.read(LARGEST)
             if len(content) == LARGEST:
                 raise InputError(
                     f"{address}: it has {LARGEST:,} bytes or more, so it is not the dataset's file"
                 )
-            answer.read()  # an error, if the file was cut off
-        with written(path) as part:
-            part.write_bytes(content)
-    if sha256 and (digest := file_sha256(path)) != sha256:
+            # This read raises an error if the file was cut off.
+            answer.read()
+    if content[:100].lstrip().lower().startswith(_HTML):
         raise InputError(
-            f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch it "
-            "again"
+            f"{address}: its answer is a page for a browser, perhaps to log in to a network or a "
+            f"proxy, and not the dataset's file{advice}"
         )
-    return path
+    return content

@@ -1,10 +1,11 @@
 """Reads records, {column name: value}, from files and streams, one at a time.
 
-The table `FORMATS` has a function for each file format. It turns a binary stream into (line number, record) pairs, and
-holds no more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
+The table `FORMATS` has a function for each file format. It turns a binary stream into (line number,
+record) pairs, and holds no more than one line, or one batch of a parquet file, so memory does not
+grow with the corpus.
 
-Text is UTF-8. A line ends at a line feed, a carriage return, or both; Unicode's other line separators are part of a
-sentence. Blank lines are no records, but they count as lines.
+Text is UTF-8. A line ends at a line feed, a carriage return, or both; Unicode's other line
+separators are part of a sentence. Blank lines are no records, but they count as lines.
 """
 
 from __future__ import annotations
@@ -16,46 +17,60 @@ import logging
 import re
 import shlex
 import zlib
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import chain
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from isotune.bundled import MODEL_FILES
-from isotune.data.rows import Cells, Records
-from isotune.errors import InputError, telling
+from isotune.data.rows import Cells, Record, Records, is_missing
+from isotune.errors import InputError, counted, telling
 
 if TYPE_CHECKING:
     import pyarrow
 
 logger = logging.getLogger(__name__)
 
-Format: TypeAlias = Callable[[BinaryIO, str], Records]  # (stream, its name for error messages)
+Format: TypeAlias = Callable[[BinaryIO, str], Records]
+"""Reads a stream. The second argument is its name for error messages."""
 
-LONGEST_LINE = 1_000_000  # characters; a longer line is no sentence, but a file without line ends
-QUOTED = re.compile(r'"([^"]|"")*"')  # a field in quotes
+LONGEST_LINE = 1_000_000
+"""Characters of a line. A longer line is no sentence, but a file without line ends."""
+
+QUOTED = re.compile(r'"([^"]|"")*"')
+"""A field in quotes."""
+
+ROWS_AT_ONCE = 1_000
+"""Rows of a parquet file that are read together."""
 
 
 @dataclass(frozen=True)
 class Opened:
     """A source that was found, before its records are read."""
 
-    place: str  # the file, or the place on the hub
+    place: str
+    """The file, or the place on the hub."""
+
     records: Records
-    commits: Mapping[str, str] = field(
-        default_factory=dict
-    )  # place on the hub -> the commit that is read
+
+    commits: Mapping[str, str] = field(default_factory=dict)
+    """For each place on the hub, the commit that is read."""
 
 
 def read_file(path: Path) -> Records:
-    """The records of a file, in the format that its name ends with. The file is opened with the first record."""
+    """The records of a file, in the format that its name ends with.
+
+    The file is opened when the first record is read.
+    """
     if any((path / file).exists() for file in MODEL_FILES):
         raise InputError(
-            f"{path}: this is a model, and text is needed here; isotune train takes the model as --model, other "
-            "commands take it before the text"
+            f"{path}: this is a model, and text is needed here; isotune train takes the model as "
+            "--model, other commands take it before the text"
         )
     if path.is_dir():
         raise InputError(f"{path}: a folder; name its files with a pattern, such as '{path}/*.txt'")
@@ -69,7 +84,7 @@ def read_file(path: Path) -> Records:
 
 
 def format_of(path: Path) -> Format:
-    """The function that reads files with this name's suffix; an InputError if the suffix is unknown."""
+    """The function that reads files whose name ends so; raises `InputError` if there is none."""
     compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if compressed else path.name).suffix.lower()
     if suffix not in FORMATS or (compressed and suffix == ".parquet"):
@@ -85,21 +100,31 @@ def format_of(path: Path) -> Format:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file as a binary stream, a .gz uncompressed; an error of reading in the block becomes one line too."""
-    damaged = telling((EOFError, zlib.error, gzip.BadGzipFile), f"{path}: not a whole gzip file")
-    read = gzip.open if path.suffix.lower() == ".gz" else open
-    with telling(OSError, f"{path}: can't be read"), damaged, read(path, "rb") as file:
-        yield cast(BinaryIO, file)
+    """Opens a file as a binary stream, a .gz uncompressed.
+
+    An error of reading in the block becomes one line too.
+    """
+    problem = f"{path}: not a whole gzip file"
+    damaged = telling((EOFError, zlib.error, gzip.BadGzipFile), problem)
+    open_file: Callable[..., Any] = open
+    if path.suffix.lower() == ".gz":
+        open_file = gzip.open
+    with telling(OSError, f"{path}: can't be read"), damaged, open_file(path, "rb") as file:
+        yield file
 
 
 def read_text(file: BinaryIO, name: str) -> Records:
     """Reads one sentence a line, as the column "sentence"."""
-    have_tabs = set()
+    lines = 0
+    lines_with_tabs = 0
     for number, line in enumerate(decoded_lines(file, name), 1):
-        if line.strip():
-            have_tabs.add("\t" in line)
-            yield number, {"sentence": line.rstrip("\r\n")}
-    if have_tabs == {True}:
+        if not line.strip():
+            continue
+        lines += 1
+        if "\t" in line:
+            lines_with_tabs += 1
+        yield number, {"sentence": line.rstrip("\r\n")}
+    if lines == lines_with_tabs > 0:
         logger.warning(
             "%s: each line has tabs, and was read as one sentence; name a table .tsv", name
         )
@@ -111,27 +136,44 @@ def _csv(file: BinaryIO, name: str) -> Records:
     lines = decoded_lines(file, name)
     first = next(lines)
     excel = re.fullmatch(r'"?sep=(.)"?\s*', first)
-    reader = csv.reader(
-        lines if excel else chain([first], lines), delimiter=excel[1] if excel else ",", strict=True
-    )
+    if excel:
+        skipped = 1
+        reader = csv.reader(lines, delimiter=excel[1], strict=True)
+    else:
+        skipped = 0
+        reader = csv.reader(chain([first], lines), strict=True)
+
+    def numbered() -> Iterator[tuple[int, list[str]]]:
+        for cells in reader:
+            yield skipped + reader.line_num, cells
+
     try:
-        yield from _table(((reader.line_num + bool(excel), cells) for cells in reader), name)
+        yield from _table(numbered(), name)
     except csv.Error as error:
-        place = f"{name}:{reader.line_num + bool(excel)}"
+        place = f"{name}:{skipped + reader.line_num}"
         raise InputError(f"{place}: not valid CSV ({error}); maybe a quote is left open") from None
 
 
 def _tsv(file: BinaryIO, name: str) -> Records:
-    """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
-    lines = enumerate(decoded_lines(file, name), 1)
-    quoted = set()  # True for a cell as only a program that quotes fields writes it, None for one that it never writes
-    for number, record in _table(
-        ((number, line.rstrip("\r\n").split("\t")) for number, line in lines), name
-    ):
-        cells = [cell for cell in map(str, record.values()) if cell.startswith('"')]
-        quoted |= {'""' in cell[1:-1] if QUOTED.fullmatch(cell) else None for cell in cells}
+    """Reads fields between tabs; a quote is a plain character, as in all STS and GLUE files."""
+
+    def numbered() -> Iterator[tuple[int, list[str]]]:
+        for number, line in enumerate(decoded_lines(file, name), 1):
+            yield number, line.rstrip("\r\n").split("\t")
+
+    # Cells that only a program writes that puts fields into quotes, and cells that it never writes.
+    quoted = 0
+    unquotable = 0
+    for number, record in _table(numbered(), name):
+        for cell in map(str, record.values()):
+            if not cell.startswith('"'):
+                continue
+            if not QUOTED.fullmatch(cell):
+                unquotable += 1
+            elif '""' in cell[1:-1]:
+                quoted += 1
         yield number, record
-    if True in quoted and None not in quoted:
+    if quoted and not unquotable:
         logger.warning(
             "%s: the quotes around fields are read as text in a .tsv; save a .csv if they are not",
             name,
@@ -146,32 +188,36 @@ def _jsonl(file: BinaryIO, name: str) -> Records:
         try:
             record = decode(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{name}:{number}: not valid JSON ({getattr(error, 'msg', error)})"
-            ) from None
+            reason = getattr(error, "msg", error)
+            raise InputError(f"{name}:{number}: not valid JSON ({reason})") from None
         if not isinstance(record, dict):
             raise InputError(f"{name}:{number}: a JSON object is needed, not {line.strip():.50}")
         yield number, record
 
 
 def _object(fields: list[tuple[str, object]]) -> dict[str, object]:
-    if len(names := dict(fields)) < len(fields):
+    value_of_name = dict(fields)
+    if len(value_of_name) < len(fields):
         raise ValueError("an object has two fields of the same name")
-    return names
+    return value_of_name
 
 
 def _parquet(file: BinaryIO, name: str) -> Records:
-    done = 0
-    for batch in parquet_batches(file, name, 1000):
-        yield from (
-            (done + row + 1, _ParquetRow(batch, row, f"{name}:{done + row + 1}"))
-            for row in range(len(batch))
-        )
-        done += len(batch)
+    first = 1
+    for batch in parquet_batches(file, name, ROWS_AT_ONCE):
+        yield from table_records(batch, name, first)
+        first += len(batch)
+
+
+def table_records(batch: pyarrow.RecordBatch, name: str, first: int) -> Records:
+    """The records of a part of a table, whose first row has the number `first`."""
+    for row in range(len(batch)):
+        number = first + row
+        yield number, TableRow(batch, row, f"{name}:{number}")
 
 
 @dataclass(frozen=True, eq=False)
-class _ParquetRow(Mapping[str, object]):
+class TableRow(Mapping[str, object]):
     """A row of a batch; a value becomes one of Python's when somebody asks for it."""
 
     batch: pyarrow.RecordBatch
@@ -179,10 +225,9 @@ class _ParquetRow(Mapping[str, object]):
     place: str
 
     def __getitem__(self, name: str) -> object:
-        value, place = self.batch.column(name)[self.row], f"{self.place}: column {name!r}"
-        if "[ns" in str(value.type) and (
-            value.type.num_fields or (value.is_valid and value.value % 1000)
-        ):
+        value = self.batch.column(name)[self.row]
+        place = f"{self.place}: column {name!r}"
+        if "[ns" in str(value.type) and _may_have_nanoseconds(value):
             raise InputError(
                 f"{place}: nanoseconds, which Python's times do not hold; write microseconds"
             )
@@ -200,15 +245,32 @@ class _ParquetRow(Mapping[str, object]):
         return int(self.batch.num_columns)
 
 
+def _may_have_nanoseconds(value: pyarrow.Scalar) -> bool:
+    """Whether a time of nanoseconds has any, or is inside of another value, where nobody looks."""
+    if value.type.num_fields:
+        return True
+    return bool(value.is_valid and value.value % 1000)
+
+
 def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
-    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows."""
+    """Reads a parquet file in batches of at most so many rows.
+
+    The first batch is empty, for a file without rows.
+    """
     import pyarrow
     import pyarrow.parquet
 
-    with telling((pyarrow.ArrowException, UnicodeDecodeError), f"{name}: not a whole parquet file"):
-        # Read page by page: by default a whole row group is held, and many writers make the file one row group.
+    # These two say nothing about the file: a kind of parquet that pyarrow lacks, and full memory.
+    unable = (pyarrow.lib.ArrowNotImplementedError, pyarrow.lib.ArrowMemoryError)
+    damage = (pyarrow.ArrowException, UnicodeDecodeError)
+    with (
+        telling(damage, f"{name}: not a whole parquet file"),
+        telling(unable, f"{name}: pyarrow can't read this parquet file"),
+    ):
+        # It is read page by page. By default a whole row group is held, and many writers make the
+        # file one row group.
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
-        _refuse_same_names(parquet.schema_arrow.names, name)
+        refuse_same_names(parquet.schema_arrow.names, name)
         yield pyarrow.RecordBatch.from_pylist([], parquet.schema_arrow)
         yield from parquet.iter_batches(batch_size=rows)
 
@@ -224,20 +286,14 @@ FORMATS: Mapping[str, Format] = {
 
 
 def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, Cells]]:
-    filled = (
-        (number, fields) for number, fields in lines if len(fields) > 1 or "".join(fields).strip()
-    )
-    number, fields = next(filled, (0, []))
-    header = [
-        field.strip() or f"Unnamed: {place}" for place, field in enumerate(fields)
-    ]  # as pandas names them
-    if len(header) == 1 and ";" in header[0]:
-        raise InputError(
-            f"{name}:{number}: the columns seem to be separated by semicolons; separate them by commas (.csv) or tabs "
-            "(.tsv)"
-        )
-    _refuse_same_names(header, f"{name}:{number}")
-    for number, fields in filled:
+    """Makes records of (number, fields); the header comes first, and blank lines are left out."""
+    header: list[str] = []
+    for number, fields in lines:
+        if len(fields) < 2 and not "".join(fields).strip():
+            continue
+        if not header:
+            header = _header(fields, f"{name}:{number}")
+            continue
         if len(fields) != len(header):
             raise InputError(
                 f"{name}:{number}: {len(fields)} fields, but the first line names {len(header)}"
@@ -245,7 +301,22 @@ def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[
         yield number, Cells(zip(header, fields, strict=True))
 
 
-def _refuse_same_names(names: Sequence[str], place: str) -> None:
+def _header(fields: Sequence[str], place: str) -> list[str]:
+    """The names of columns; a column without a name gets the one that pandas gives it."""
+    names = []
+    for number, field_of_header in enumerate(fields):
+        names.append(field_of_header.strip() or f"Unnamed: {number}")
+    if len(names) == 1 and ";" in names[0]:
+        raise InputError(
+            f"{place}: the columns seem to be separated by semicolons; separate them by commas "
+            "(.csv) or tabs (.tsv)"
+        )
+    refuse_same_names(names, place)
+    return names
+
+
+def refuse_same_names(names: Sequence[str], place: str) -> None:
+    """Raises `InputError` if two columns of a table have the same name."""
     if len(set(names)) < len(names):
         name = max(names, key=names.count)
         raise InputError(f"{place}: two columns have the same name, {name!r}; rename one of them")
@@ -253,7 +324,7 @@ def _refuse_same_names(names: Sequence[str], place: str) -> None:
 
 def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """The decoded lines with their line ends; invalid lines are refused."""
-    number, convert = 0, f"becomes UTF-8 by iconv -f {{}} -t utf-8 {shlex.quote(name)} > new.txt"
+    number = 0
     text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         while line := text.readline(LONGEST_LINE + 1):
@@ -264,19 +335,99 @@ def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
                 )
             if "\0" in line:
                 raise InputError(
-                    f"{name}:{number}: a NUL byte: binary, or UTF-16; that {convert.format('utf-16')}"
+                    f"{name}:{number}: a NUL byte: binary, or UTF-16; that "
+                    f"{_to_utf8('utf-16', name)}"
                 )
-            try:
-                line.isascii() or line.encode()
-            except UnicodeEncodeError as error:
-                byte = len(line[: error.start].encode()) + 1
-                place = f"{name}:{number}: byte {byte} of the line, 0x{ord(line[error.start]) - 0xDC00:02x},"
-                raise InputError(
-                    f"{place} is not UTF-8; latin-1 {convert.format('latin-1')}"
-                ) from None
+            if not line.isascii():
+                _refuse_invalid(line, name, number)
             yield line
     finally:
-        with suppress(ValueError):  # the file is closed already
-            text.detach()  # so that the file is not closed with it
+        # The stream is not closed with its wrapper. It may be closed already, a ValueError.
+        with suppress(ValueError):
+            text.detach()
     if not number:
         raise InputError(f"{name}: empty")
+
+
+def _refuse_invalid(line: str, name: str, number: int) -> None:
+    """Raises `InputError` for a line with bytes that are not UTF-8: it holds them as surrogates."""
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        byte_number = len(line[: error.start].encode()) + 1
+        byte = ord(line[error.start]) - 0xDC00
+        raise InputError(
+            f"{name}:{number}: byte {byte_number} of the line, 0x{byte:02x}, is not UTF-8; "
+            f"latin-1 {_to_utf8('latin-1', name)}"
+        ) from None
+
+
+def _to_utf8(encoding: str, name: str) -> str:
+    return f"becomes UTF-8 by iconv -f {encoding} -t utf-8 {shlex.quote(name)} > new.txt"
+
+
+def name_classes(
+    source: str, records: Records, classes: Mapping[str, Sequence[str]] | None = None
+) -> Records:
+    """Gives the names of classes in the place of their numbers, where a table has class columns.
+
+    Records without a class, which is -1 or no value, are left out and counted in a warning.
+    `classes` has the names for each class column. Without it, the table's own metadata is read.
+    """
+    first = next(records, None)
+    if first is None:
+        return
+    if classes is None:
+        classes = _classes_of(first[1])
+    if not classes:
+        yield first
+        yield from records
+        return
+    count = 0
+    left_out = 0
+    for number, record in chain([first], records):
+        count += 1
+        if any(_has_no_class(record[column]) for column in classes):
+            left_out += 1
+        else:
+            place = f"{source}:{number}"
+            names = {column: _name(record[column], classes, column, place) for column in classes}
+            # A view, because a row of a table converts no more values than are asked for.
+            yield number, ChainMap[str, object](names, cast(dict[str, object], record))
+    if left_out == count:
+        raise InputError(f"{source}: no row has a class label: it is -1 in all {count:,} of them")
+    if left_out:
+        rows = counted(left_out, "row")
+        logger.warning("%s: %s left out, without a class label (-1)", source, rows)
+
+
+def _classes_of(record: Record) -> dict[str, Sequence[str]]:
+    """The class columns of a table that `datasets` wrote: they are in the table's metadata."""
+    if not isinstance(record, TableRow):
+        return {}
+    schema = record.batch.schema
+    content = (schema.metadata or {}).get(b"huggingface")
+    if content is None:
+        return {}
+    classes = {}
+    # Another program may write something else there. That names no classes.
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        for column, feature in json.loads(content)["info"]["features"].items():
+            if column in schema.names and feature["_type"] == "ClassLabel":
+                classes[column] = feature["names"]
+    return classes
+
+
+def _has_no_class(value: object) -> bool:
+    return value == -1 or is_missing(value)
+
+
+def _name(value: object, classes: Mapping[str, Sequence[str]], column: str, place: str) -> object:
+    """The name of a class; a value that is no number is the name already."""
+    if not isinstance(value, Integral):
+        return value
+    names = classes[column]
+    number = int(value)
+    if not 0 <= number < len(names):
+        raise InputError(f"{place}: {column} is {number}, but has {len(names)} classes, from 0")
+    return names[number]

@@ -1,14 +1,17 @@
 """The row types, and how a record of a file becomes rows of one type.
 
-A row type is a NamedTuple class. Its text fields come first; they hold stripped text that is never blank. A label is
-text, a score is a finite float. A record is one line of a source as {column name: value}.
+A row type is a NamedTuple class. Its text fields come first; they hold stripped text that is never
+blank. A label is text, a score is a finite float. A record is one line of a source as {column name:
+value}.
 """
 
 import logging
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral
+from contextlib import suppress
+from itertools import islice
+from numbers import Integral, Real
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from isotune.errors import InputError, counted, unknown
@@ -30,7 +33,7 @@ class Pair(NamedTuple):
 
 
 class Triplet(NamedTuple):
-    """A sentence, a sentence that means the same, and a sentence that does not (a hard negative)."""
+    """A sentence, one that means the same, and one that does not (a hard negative)."""
 
     anchor: str
     positive: str
@@ -53,11 +56,14 @@ class LabelledSentence(NamedTuple):
 
 
 HIGHEST_SCORE = 5.0
-"""The score of two sentences that mean the same, in the STS tasks and wherever a source doesn't name another."""
+"""The score of two sentences that mean the same.
+
+It holds in the STS tasks, and wherever a source doesn't name another.
+"""
 
 
 class ScoredPair(NamedTuple):
-    """Two sentences and how similar they are, on the scale of the source; higher is more similar."""
+    """Two sentences and how similar they are; higher is more similar, on the source's scale."""
 
     sentence1: str
     sentence2: str
@@ -74,14 +80,22 @@ Records: TypeAlias = Iterator[
 ]  # each record with its line (or row) number, from 1
 
 
+_ReadValue: TypeAlias = Callable[[object, str, str], object]
+"""Reads a value. The arguments are the value, its column, and its place for error messages."""
+
+
 class Cells(dict[str, object]):
-    """A record of a file without types, such as .csv: its values are text, and may stand for numbers."""
+    """A record of a file without types, such as .csv.
+
+    Its values are text, and may stand for numbers.
+    """
 
 
 BLOCK_CHARACTERS = 10_000_000  # of what is tokenised at once; 16,384 sentences of 600 characters
+SEARCHED_FOR_BLANKS = 100_000  # later records in which an error about a blank value counts others
 
-# The column names that need no `columns` option, in order of preference. The names of a tuple go together. The first
-# tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
+# The column names that need no `columns` option, in order of preference. The names of a tuple go
+# together. The first tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
 _SENTENCES = (("sentence",), ("text",))
 _PAIRS = (
     ("sentence1", "sentence2"),  # STS, GLUE
@@ -118,41 +132,77 @@ def to_rows(
 ) -> Iterator[R]:
     """Turns records into rows, one at a time.
 
-    A record gives one row. There is one exception: if the row type is `Sentence`, each text column of the record gives
-    a row, and a blank text gives none. The first record decides which columns are read: `columns` (field -> column)
-    names those that do not have a usual name. `source` is a name for error messages.
+    A record gives one row. There is one exception: if the row type is `Sentence`, each text column
+    of the record gives a row, and a blank text gives none. The first record decides which columns
+    are read: `columns` (field -> column) names those that do not have a usual name. `source` is a
+    name for error messages.
     """
-    groups: list[tuple[str, ...]] = []
+    readers: list[list[tuple[str, _ReadValue]]] = []
     blank: list[int] = []
-    empty = True
+    is_empty = True
+    records = iter(records)
     for number, record in records:
-        groups = groups or checked_columns(source, row_type, list(record), columns or {})
+        if not readers:
+            groups = checked_columns(source, row_type, list(record), columns or {})
+            readers = [_readers(row_type, group) for group in groups]
         place = f"{source}:{number}"
-        for group in groups:
-            fields = zip(row_type._fields, group, strict=True)
-            try:
-                values = [
-                    _READ_VALUE.get(field, text_value)(record[column], column, place)
-                    for field, column in fields
-                ]
-            except KeyError as missing:
-                raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
+        for reader in readers:
+            values = _read_values(record, reader, place)
             if "" not in values:
-                empty = False
+                is_empty = False
                 yield cast(R, row_type._make(values))
             elif row_type is Sentence:
                 blank.append(number)
             else:
-                raise InputError(
-                    f"{place}: {group[values.index('')]} is blank; fill it, or delete the row"
-                )
+                column, _ = reader[values.index("")]
+                raise _blank_error(place, column, records)
     tell_blank(source, blank)
-    if empty:
+    if is_empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
 
 
+def _readers(row_type: type[Row], group: Sequence[str]) -> list[tuple[str, _ReadValue]]:
+    """For each field of the row type: its column, and the function that reads a value there."""
+    readers = []
+    for field, column in zip(row_type._fields, group, strict=True):
+        readers.append((column, _READ_VALUE.get(field, text_value)))
+    return readers
+
+
+def _read_values(
+    record: Record, readers: Iterable[tuple[str, _ReadValue]], place: str
+) -> list[object]:
+    try:
+        return [read(record[column], column, place) for column, read in readers]
+    except KeyError as missing:
+        raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
+
+
+def _blank_error(
+    place: str, column: str, later_records: Iterator[tuple[int, Record]]
+) -> InputError:
+    """Makes the error for a blank value, which counts the later records that have one there too."""
+    count = 0
+    # A later record may be malformed. The blank value comes before it, and is what is told.
+    with suppress(InputError):
+        for _, record in islice(later_records, SEARCHED_FOR_BLANKS):
+            value = record.get(column)
+            is_blank_text = isinstance(value, str) and not value.strip()
+            if is_blank_text or is_missing(value):
+                count += 1
+    if count == 0:
+        return InputError(f"{place}: {column} is blank; fill it, or delete the row")
+    return InputError(
+        f"{place}: {column} is blank, and so it is in {counted(count, 'later row')}; fill them, "
+        "or delete the rows"
+    )
+
+
 def tell_blank(source: str, lines: Sequence[int]) -> None:
-    """Warns of the lines (of a parquet file, the rows) of a source whose text is blank and was left out."""
+    """Warns of the lines of a source whose text is blank and was left out.
+
+    The lines of a parquet file are its rows.
+    """
     if lines:
         shown = textwrap.shorten(", ".join(map(str, lines)), 60, placeholder=" ...")
         logger.warning(
@@ -163,21 +213,20 @@ def tell_blank(source: str, lines: Sequence[int]) -> None:
 def match_columns(
     row_type: type[R], available: Collection[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The columns of each row that a record gives, in the order of its fields; empty if no columns fit."""
-    fields = text_fields(row_type)
-    value_fields = row_type._fields[len(fields) :]
-    values = {
-        field: name
-        for field in value_fields
-        for name in reversed(VALUE_COLUMNS[field])
-        if name in available
-    }
-    for names in TEXT_COLUMNS[fields]:
-        chosen = {**dict(zip(fields, names, strict=True)), **values, **columns}
-        if chosen.keys() == set(row_type._fields) and all(
-            column in available for column in chosen.values()
-        ):
-            return [tuple(chosen[field] for field in row_type._fields)]
+    """The columns of each row that a record gives, in the fields' order; empty if none fit."""
+    text_names = text_fields(row_type)
+    value_columns = {}
+    for field in row_type._fields[len(text_names) :]:
+        for name in VALUE_COLUMNS[field]:
+            if name in available:
+                value_columns[field] = name
+                break
+    for names in TEXT_COLUMNS[text_names]:
+        text_columns = dict(zip(text_names, names, strict=True))
+        column_of = {**text_columns, **value_columns, **columns}
+        is_whole = column_of.keys() == set(row_type._fields)
+        if is_whole and all(column in available for column in column_of.values()):
+            return [tuple(column_of[field] for field in row_type._fields)]
     if row_type is Sentence:
         for names in (*_TRIPLETS, *_PAIRS):
             if all(name in available for name in names):
@@ -188,49 +237,65 @@ def match_columns(
 def checked_columns(
     source: str, row_type: type[R], available: list[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The result of `match_columns` for the columns of the first record; refuses columns that don't fit."""
+    """The result of `match_columns` for the first record; refuses columns that don't fit."""
     for field, column in columns.items():
         if field not in row_type._fields:
             raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
         if column not in available:
             raise InputError(f"{source}: no column {column!r}; it has {_names(available)}")
-    if groups := match_columns(row_type, available, columns):
+    groups = match_columns(row_type, available, columns)
+    if groups:
         return groups
+    all_fields = ", ".join(row_type._fields)
     if available == ["sentence"]:
         raise InputError(
-            f"{source}: it has sentences only, and {row_type.__name__} needs {', '.join(row_type._fields)}: "
+            f"{source}: it has sentences only, and {row_type.__name__} needs {all_fields}: "
             "use a .csv, .tsv, .jsonl or .parquet file with these columns"
         )
     fields = text_fields(row_type)
     usual = " or ".join(", ".join(names) for names in TEXT_COLUMNS[fields][:2])
-    also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
+    for field in row_type._fields[len(fields) :]:
+        usual += f", and {field}"
     raise InputError(
-        f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Call them {usual}{also}; or name them by columns, as {fields[0]}=COLUMN, or in a task behind the file: "
-        f"{source},{','.join(row_type._fields).upper()}"
+        f"{source}: can't tell which columns hold {all_fields}: it has {_names(available)}. "
+        f"Call them {usual}; or name them by columns, as {fields[0]}=COLUMN, or in a task behind "
+        f"the file: {source},{','.join(row_type._fields).upper()}"
     )
 
 
 def _names(columns: Iterable[str]) -> str:
-    # Shortened, because the first line of a file without a header can be any text.
+    # The text is shortened, because the first line of a file without a header can be any text.
     return textwrap.shorten(", ".join(map(repr, columns)), 300, placeholder=" ...")
 
 
 def text_value(value: object, column: str, place: str) -> str:
-    """The stripped text of a column; empty for None."""
-    if value is None:
-        return ""
+    """The stripped text of a column; empty for a missing value."""
     if not isinstance(value, str):
+        if is_missing(value):
+            return ""
         raise InputError(f"{place}: {column} must be text, not {value!r:.50}")
     if not is_unicode(value):
         raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
     return value.strip()
 
 
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: None, NaN, or NA and NaT of pandas."""
+    if value is None:
+        return True
+    if isinstance(value, Real):
+        # NaN alone differs from itself.
+        return bool(value != value)
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
 def blocks(
     items: Iterable[T], most: int, texts: Callable[[T], Iterable[object]]
 ) -> Iterator[list[T]]:
-    """Cuts a stream into lists of `most` items, and of fewer if their texts are very long, to bound the memory."""
+    """Cuts a stream into lists of `most` items.
+
+    A list has fewer if their texts are very long, to bound the memory.
+    """
     block: list[T] = []
     size = 0
     for item in items:
@@ -244,7 +309,10 @@ def blocks(
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, which JSON and Python can express and no tokenizer takes."""
+    """Whether a text has no half of a surrogate pair.
+
+    JSON and Python can express such a half, and no tokenizer takes it.
+    """
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
@@ -258,10 +326,17 @@ def normalized(text: str) -> bytes:
     return "".join(filter(str.isalnum, text.casefold())).encode()
 
 
-def _label(value: object, column: str, place: str) -> str:
-    return (
-        str(value) if isinstance(value, Integral) else text_value(value, column, place)
-    )  # numpy's integers too
+def label_value(value: object, column: str, place: str) -> str:
+    """The label of a column; empty for a missing value.
+
+    A table turns whole numbers into floats where another row has no value. So 1.0 is the label "1".
+    """
+    # Integral and Real are the numbers of numpy too.
+    if isinstance(value, Integral):
+        return str(value)
+    if isinstance(value, Real) and float(value).is_integer():
+        return str(int(value))
+    return text_value(value, column, place)
 
 
 def _score(value: object, column: str, place: str) -> float:
@@ -275,4 +350,4 @@ def _score(value: object, column: str, place: str) -> float:
 
 
 _ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr(code).isalnum())
-_READ_VALUE: Mapping[str, Callable[[object, str, str], object]] = {"label": _label, "score": _score}
+_READ_VALUE: Mapping[str, _ReadValue] = {"label": label_value, "score": _score}
