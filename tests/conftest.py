@@ -23,8 +23,7 @@ import isotune
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import Adversary, StepEncoding
-from isotune.engine.forward import take_back
+from isotune.engine.forward import Adversary, StepEncoding, take_back
 from isotune.engine.workers import Workers
 from isotune.methods.method import Method, VectorView, View
 from isotune.training import Result

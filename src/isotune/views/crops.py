@@ -65,8 +65,10 @@ def _some_sentences(sentences: Sequence[str], share: float) -> str:
 
 
 def _cut_between_words(text: str, share: float) -> tuple[str, str]:
-    """Both sides of the first space between words behind this share of the text; of a single word,
-    the word twice."""
+    """Both sides of the first space between words behind this share of the text.
+
+    A single word is both sides.
+    """
     place = int(share * len(text))
     space = _BETWEEN_WORDS.search(text, place) or _BETWEEN_WORDS.search(text)
     if space is None:
