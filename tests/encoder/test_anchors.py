@@ -1,4 +1,7 @@
-"""A saved encoder knows its tokens and vectors: what breaks it is named, and what does not is silent."""
+"""A saved encoder knows its tokens and vectors.
+
+What breaks it is named, and what does not is silent.
+"""
 
 import json
 import re
@@ -23,7 +26,7 @@ def saved(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, **changes: Any) -> None:
-    """Changes the anchors, as if a library gave other ids or vectors than when the encoder was saved."""
+    """Changes the anchors, as if a library gave other ids or vectors than at the saving."""
     (folder / CHECKSUMS).unlink(missing_ok=True)
     content = json.loads((folder / ANCHORS).read_text())
     if scale := changes.pop("scale", 0):

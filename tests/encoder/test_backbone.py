@@ -1,4 +1,7 @@
-"""The packed forward pass against transformers' padded one, for every model type: states, gradients, augmentations."""
+"""The packed forward pass against transformers' padded one, for every model type.
+
+States, gradients and augmentations are compared.
+"""
 
 import logging
 from typing import Any

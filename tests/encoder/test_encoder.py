@@ -208,7 +208,7 @@ def test_the_similarity_of_sentences_says_what_to_write(encoder: Encoder) -> Non
     ):
         with pytest.raises(InputError, match="similarity compares arrays of vectors"):
             encoder.similarity(first, second)
-    with pytest.raises(InputError, match="write encoder.similarity"):
+    with pytest.raises(InputError, match=r"write encoder\.similarity"):
         encoder.similarity(["a"], ["b"])
     with pytest.raises(InputError, match="vectors with 32 and with 3 features"):
         encoder.similarity(vectors, vectors[:, :3])

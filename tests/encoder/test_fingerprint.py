@@ -1,4 +1,7 @@
-"""The fingerprint: the same for the same encoder in any folder and precision, another for any other encoder."""
+"""The fingerprint is the same for the same encoder in any folder and precision.
+
+Any other encoder has another.
+"""
 
 import shutil
 from collections.abc import Callable

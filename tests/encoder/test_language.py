@@ -1,4 +1,7 @@
-"""The masked-LM head against transformers' models, for every type; and how its weights are loaded and saved."""
+"""The masked-LM head against transformers' models, for every type.
+
+And how its weights are loaded and saved.
+"""
 
 import copy
 from pathlib import Path

@@ -150,10 +150,11 @@ def hub_files(model: str) -> list[str] | Path:
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     # Here, as in `model_errors`.
-    from isotune.data.hub import WAIT
+    from isotune.data.hub import WAIT, say_if_waiting
 
     try:
-        info = huggingface_hub.model_info(model, timeout=WAIT)
+        with say_if_waiting(huggingface_hub.constants.ENDPOINT):
+            info = huggingface_hub.model_info(model, timeout=WAIT)
     except (HFValidationError, RepositoryNotFoundError):
         raise
     except Exception:

@@ -1,9 +1,13 @@
-"""Names and folders of models. An unusable folder gives an error of one clear line; nothing is newly initialised."""
+"""Names and folders of models.
+
+An unusable folder gives an error of one clear line; nothing is newly initialised.
+"""
 
 import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -277,7 +281,8 @@ def test_a_pickle_gives_the_same_vectors_and_says_so_once(
     caplog.clear()
     encoder = Encoder.load(model)
     assert [record.getMessage() for record in caplog.records] == [
-        f"Model {model}: its weights are read from pytorch_model.bin, by torch's restricted reader, which runs no code."
+        f"Model {model}: its weights are read from pytorch_model.bin, by torch's restricted "
+        "reader, which runs no code."
     ]
     encoder.language_head = LanguageHead(encoder.backbone.model)
     assert len(caplog.records) == 1
@@ -372,6 +377,47 @@ def test_a_name_without_its_owner_is_told_to_have_one(monkeypatch: pytest.Monkey
         Encoder.load("all-MiniLM-L6-v2")
 
 
+LOGIN_PAGE = "<html>Welcome to this hotel's network"
+NO_ANSWERS = {
+    "no network": (ConnectionError("Name or service not known"), "Name or service not known"),
+    "a proxy that is silent": (TimeoutError("timed out"), "timed out"),
+    "a login page": (
+        json.JSONDecodeError("Expecting value", LOGIN_PAGE, 0),
+        "a page for a browser",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_ANSWERS)
+@pytest.mark.parametrize("use", [Encoder.load, recipe_of_model])
+def test_a_hub_that_gives_no_answer_says_what_to_do(
+    kind: str,
+    use: Callable[[str], object],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    error, reason = NO_ANSWERS[kind]
+
+    def fail(name: str, timeout: float) -> None:
+        time.sleep(0.2)
+        raise error
+
+    monkeypatch.setattr("huggingface_hub.model_info", fail)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("isotune.data.hub.PATIENCE", 0.01)
+    with pytest.raises(InputError) as caught:
+        use("nobody/of-this-name")
+    message = str(caught.value)
+    assert re.search(rf"can't be read from the Hugging Face hub \(.*{reason}", message)
+    assert "check the network and its proxy" in message
+    assert "HF_ENDPOINT" in message
+    assert "HF_HUB_OFFLINE=1" in message
+    (waiting,) = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(r"waiting for an answer of http.*, for at most 10 seconds", waiting)
+
+
 def modules(*types: str) -> Callable[[Path], object]:
     """Puts a modules.json with modules of these types into a folder."""
     table = [
@@ -451,7 +497,7 @@ def test_weights_under_another_prefix_are_told(prefix: str, model: Path) -> None
 
 def test_weights_inside_an_adapter_are_told(model: Path) -> None:
     renamed("base_model.model.lora_")(model)
-    with pytest.raises(InputError, match="it holds an adapter .* merge it into that model"):
+    with pytest.raises(InputError, match=r"it holds an adapter .* merge it into that model"):
         Encoder.load(model)
 
 

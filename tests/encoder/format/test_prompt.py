@@ -1,4 +1,7 @@
-"""Prompts around a sentence: the same ids as the whole text has, and the same vectors in every library."""
+"""Prompts around a sentence.
+
+They give the same ids as the whole text has, and the same vectors in every library.
+"""
 
 import os
 import random
@@ -40,7 +43,10 @@ def wordpiece(tiny_model: Path) -> PreTrainedTokenizerBase:
 
 
 def byte_pairs(_: Path) -> PreTrainedTokenizerBase:
-    """A tokenizer like RoBERTa's: a space belongs to the next word, a pair has two separators; no normaliser."""
+    """A tokenizer like RoBERTa's, without a normaliser.
+
+    A space belongs to the next word, and a pair has two separators.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -103,7 +109,7 @@ PIECES += ["\x00", ".", ",", "\n", "", "with"]
 def test_ids_are_those_of_transformers_in_every_thread(
     make: Any, side: str, split: bool, tiny_model: Path
 ) -> None:
-    """Whatever special tokens stand in a text, wherever texts and pairs are cut, and whoever else tokenises."""
+    """Whatever special tokens stand in a text, wherever it is cut, and whoever else tokenises."""
     draw = random.Random(0)
     ours, theirs = make(tiny_model), make(tiny_model)
     for tokenizer in ours, theirs:

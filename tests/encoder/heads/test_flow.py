@@ -27,7 +27,10 @@ shapes = pytest.mark.parametrize(("d", "mixing", "levels", "depth"), SHAPES)
 def trained(
     x: Tensor, mixing: Mixing, levels: int, depth: int, width: int = 5, change: float = 0.05
 ) -> NormalizingFlow:
-    """A flow that x has initialised, with changed weights; the couplings of a new flow are the identity."""
+    """A flow that x has initialised, with changed weights.
+
+    The couplings of a new flow are the identity.
+    """
     flow = NormalizingFlow(x.shape[1], mixing, levels, depth, width).train()
     with torch.no_grad():
         flow(x)

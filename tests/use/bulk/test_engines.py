@@ -1,4 +1,7 @@
-"""Spark and Daft add vectors as docs/scaling.md says. Daft needs an older pyarrow: install both beside isotune."""
+"""Spark and Daft add vectors as docs/scaling.md says.
+
+Daft needs an older pyarrow: install both beside isotune.
+"""
 
 import sys
 from collections.abc import Iterator

@@ -74,10 +74,14 @@ def test_each_file_becomes_a_file_of_vectors(
 def test_the_manifest_says_how_the_vectors_were_made(encode: Encode, tiny_model: Path) -> None:
     encode(normalize=True, out=Path("a/b"))
     assert json.loads(Path("a/b/_manifest.json").read_text()) == {
-        "isotune": version("isotune"), "encoder": str(tiny_model),
-        "fingerprint": Encoder.load(tiny_model).fingerprint(), "dimension": 32, "precision": "as saved",
-        "normalize": True, "columns": {},
-    }  # fmt: skip
+        "isotune": version("isotune"),
+        "encoder": str(tiny_model),
+        "fingerprint": Encoder.load(tiny_model).fingerprint(),
+        "dimension": 32,
+        "precision": "as saved",
+        "normalize": True,
+        "columns": {},
+    }
     vectors = np.array(pq.read_table("a/b/0.parquet")["vector"].to_pylist())
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
@@ -160,7 +164,8 @@ def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) 
         ),
         (
             {"normalize": True},
-            "out: its vectors were made with normalize False, not True; name another folder or give",
+            "out: its vectors were made with normalize False, not True; name another folder or "
+            "give",
         ),
         (
             {"precision": "bfloat16"},

@@ -1,4 +1,7 @@
-"""Files become vectors on Ray of this machine: every row once, as `Encoder.encode` has it, in any file system."""
+"""Files become vectors on Ray of this machine.
+
+Every row becomes one vector, as `Encoder.encode` has it, in any file system.
+"""
 
 import json
 import random
@@ -104,7 +107,8 @@ def test_what_is_refused(tiny_model: Path, texts: Path, monkeypatch: pytest.Monk
     refused(r"s4://\.\.\.: no place for files \(.*the address", "s4://key:secret@bucket/texts")
     (texts / "3.jsonl").write_text('{"sentence": 1}\n')
     refused(
-        r"texts/3.jsonl:1: sentence must be text, not 1 \(1 of 4 parts can't be encoded; the others are",
+        r"texts/3.jsonl:1: sentence must be text, not 1 \(1 of 4 parts can't be encoded; the "
+        "others are",
         "texts",
     )
     assert len(list(Path("out").glob("*.parquet"))) == 3
@@ -180,7 +184,10 @@ def test_processes_killed_at_random_moments(
 
 @pytest.fixture
 def s3() -> Iterator[str]:
-    """The address of a folder {}. Moto 5.2 or later has an environment of its own, as its pins are others."""
+    """The address of a folder {}.
+
+    Moto 5.2 or later has an environment of its own, as its pins are others.
+    """
     if not (server := shutil.which("moto_server")):
         pytest.skip("moto_server is not installed")
     with socket.socket() as free:
@@ -188,8 +195,10 @@ def s3() -> Iterator[str]:
         port = free.getsockname()[1]
     with subprocess.Popen([server, "-p", str(port)], stderr=subprocess.DEVNULL) as process:
         time.sleep(20)
-        end = f"?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1&allow_bucket_creation=true"
-        end += "&allow_delayed_open=true"  # one request for a small file; moto fails now and then where there are three
+        end = f"?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+        end += "&allow_bucket_creation=true"
+        # A small file takes one request; moto fails now and then where there are three.
+        end += "&allow_delayed_open=true"
         yield f"s3://key:secret@bucket/{{}}{end}"
         process.kill()
 

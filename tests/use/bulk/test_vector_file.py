@@ -1,4 +1,7 @@
-"""One file of text to one file of vectors: every row's columns and types, in order, in blocks of any size."""
+"""One file of text to one file of vectors.
+
+Every row keeps its columns and their types, in order, in blocks of any size.
+"""
 
 import gzip
 import json
@@ -12,7 +15,7 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.use.bulk.vector_file import encode_file, write_npy
+from isotune.use.bulk.vector_file import Encoded, encode_file, encode_rows, write_npy
 
 
 @pytest.fixture
@@ -93,6 +96,17 @@ def test_text_formats_keep_their_columns(
         result = pq.read_table(encoded(encoder, path))
         np.testing.assert_allclose(vectors_in(result), expected, atol=1e-5)
         assert result.drop_columns("vector").to_pydict() == columns
+
+
+def test_the_texts_that_are_cut_are_counted(encoder: Encoder, tmp_path: Path) -> None:
+    encoder.max_length = 5
+    source = tmp_path / "a.txt"
+    source.write_text("a man\na man and a dog\n" * 9)
+    target = tmp_path / "a.parquet"
+    assert encode_rows(encoder, source, target, {}, normalize=False) == Encoded(rows=18, cut=9)
+    assert encode_rows(encoder, source, target, {}, normalize=False) == Encoded(rows=18, cut=9)
+    encoder.max_length = 32
+    assert encode_rows(encoder, source, target, {}, normalize=False) == Encoded(rows=18, cut=0)
 
 
 def test_a_parquet_file_without_rows_gives_one_without_rows(
