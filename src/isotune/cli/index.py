@@ -27,7 +27,6 @@ def index(
     With the folder of another index in the place of files, its rows are encoded again into a new index, to use another
     encoder. What this changes is printed first.
     """
-    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
     from isotune.use.search import Index, read_documents
     from isotune.use.search.index import DESCRIPTION
@@ -43,10 +42,9 @@ def index(
         raise InputError(
             f"{file[0]}: an index has its columns and ids already; leave out --columns and --id"
         )
-    if (
-        out / DESCRIPTION
-    ).exists():  # without --precision, the precision of the first rows is used again
-        rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)
+    if (out / DESCRIPTION).exists():
+        # Without --precision, the precision of the first rows is used again.
+        rows = Index.open(out, encoder, precision=precision)
     else:
         rows = Index.create(out, encoder, precision=precision or "auto")
     if other is None:
