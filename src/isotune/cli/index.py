@@ -58,16 +58,13 @@ def index(
 
 def _open(folder: Path, encoder: str, precision: Precision | None) -> Index:
     """Opens the index in a folder, or makes a new one."""
-    from isotune.encoder.encoder import Encoder
     from isotune.use.search import Index
     from isotune.use.search.index import DESCRIPTION
 
     if not (folder / DESCRIPTION).exists():
         return Index.create(folder, encoder, precision=precision or "auto")
-    if precision:
-        return Index.open(folder, Encoder.load(encoder, precision=precision))
     # Without --precision, the precision of the first rows is used again.
-    return Index.open(folder, encoder)
+    return Index.open(folder, encoder, precision=precision)
 
 
 def _add_index(rows: Index, other: Index, name: str) -> Changes:

@@ -230,7 +230,7 @@ def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
     """Values as an array of one type that holds each as it is but for NaN; and if there is NaN."""
     kinds = _kinds(values)
     if kinds == {list}:
-        elements = [element for value in values for element in _elements(value)]
+        elements = list(chain.from_iterable(map(_elements, values)))
         inside = _kinds(elements)
         if inside <= {int, float} or inside in ({bool}, {str}):
             inner, has_nan = _array(elements)
@@ -243,11 +243,16 @@ def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
         return array, array.null_count > sum(value is None for value in values)
     if len(kinds) > 1:
         raise ValueError(f"the column has {' and '.join(sorted(map(words, kinds)))}; {ADVICE}")
+    return _usual_array(values, kinds), False
+
+
+def _usual_array(values: Sequence[object], kinds: set[type]) -> pa.Array:
+    """Values of one kind as an array of the type that pyarrow has for it."""
     array = pa.array(values)
     if not kinds <= {bool, int, str} and not _holds(array, values):
         # Such as a time with nanoseconds.
         raise ValueError("no type of a column holds it whole; write it as text")
-    return array, False
+    return array
 
 
 def _elements(value: Any) -> Iterable[object]:
@@ -345,15 +350,23 @@ def _join(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if pa.int64() in (one, other) and {one, other} <= {pa.int64(), LARGE, pa.float64()}:
         return _wider(one, other)
     if pa.types.is_decimal(one) and pa.types.is_decimal(other):
-        schemas = [pa.schema([("", type_)]) for type_ in (one, other)]
-        return pa.unify_schemas(schemas, promote_options="permissive").types[0]
+        return _joined_decimals(one, other)
     if pa.types.is_list(one) and pa.types.is_list(other):
         inner = _join(one.value_type, other.value_type)
         if inner is not None:
             return pa.list_(inner)
-    if all(pa.types.is_list(type_) or type_ == JSON for type_ in (one, other)):
+    if _can_be_json(one) and _can_be_json(other):
         return JSON
     return None
+
+
+def _joined_decimals(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    schemas = [pa.schema([("", type_)]) for type_ in (one, other)]
+    return pa.unify_schemas(schemas, promote_options="permissive").types[0]
+
+
+def _can_be_json(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or type_ == JSON)
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:

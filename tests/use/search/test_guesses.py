@@ -142,7 +142,8 @@ def test_the_same_words_at_the_command_line(
     out = str(tmp_path / "index")
     assert main(["index", str(tiny_model), str(wrong), "--out", out]) == 2
     assert "--id COLUMN" in capsys.readouterr().err
-    assert main(["index", "bert-tiny", str(right), "--out", out]) == 0
+    command = ["index", "bert-tiny", str(right), "--out", out, "--precision", "float32"]
+    assert main(command) == 0
     assert main(["search", out, "a dog"]) == 0
     assert "a red dog" in capsys.readouterr().out
 

@@ -194,11 +194,19 @@ def _comparable(test: list[str], types: Mapping[str, pa.DataType]) -> list[str]:
             raise ValueError(f"a text is not compared with a number; write '{numbers[0]}'")
         written = {word: f"'{word}'" for word in numbers}
     else:
-        written = {word: _number(word) for word in numbers}
-        # A column of whole numbers is compared with another number as numbers, too.
-        if not re.fullmatch("[-0-9]+", "".join(written.values())):
-            written |= {name: _as_double(name, types[name]) for name in test if name in types}
+        written = _as_numbers(test, numbers, types)
     return [written.get(word, word) for word in test]
+
+
+def _as_numbers(
+    test: Sequence[str], numbers: Sequence[str], types: Mapping[str, pa.DataType]
+) -> dict[str, str]:
+    """How the numbers of a test are written, and its columns if one of the numbers is not whole."""
+    written = {word: _number(word) for word in numbers}
+    if re.fullmatch("[-0-9]+", "".join(written.values())):
+        return written
+    columns = [word for word in test if word in types]
+    return written | {name: _as_double(name, types[name]) for name in columns}
 
 
 def _as_double(name: str, type_: pa.DataType) -> str:
