@@ -66,5 +66,5 @@ def _list(as_json: bool) -> None:
 
     titles = {name: read_study(name).title for name in study_names()}
     entries = [{"name": name, "title": title} for name, title in titles.items()]
-    columns = [Column("Study", no_wrap=True), "What it compares"]
+    columns = (Column("Study", no_wrap=True), "What it compares")
     print_list(as_json, entries, columns, titles.items())
