@@ -16,8 +16,9 @@ PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
 ORDER = """
-    version errors console files registry plugins cluster bundled data views losses kernels encoder methods
-    recipes evaluation report engine training lab use use.bulk use.search use.export use.serve cli __main__
+    version errors console files registry plugins cluster bundled data views losses kernels encoder
+    methods recipes evaluation report engine training lab use use.bulk use.search use.export
+    use.serve cli __main__
 """
 ROOMS = ORDER.split()
 
@@ -42,7 +43,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def room(name: str) -> str:
-    """The room of a full name: losses of isotune.losses.pairs, and use.search of isotune.use.search.index."""
+    """The room of a full name: losses of isotune.losses.pairs, use.search of isotune.use.search.x."""
     _, *parts = name.split(".")
     inner = ".".join(parts[:2])
     return inner if inner in ROOMS else parts[0]
@@ -70,7 +71,10 @@ def test_a_module_imports_from_the_rooms_before_its_own() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Nor for the sake of types. The doors of rooms are left out: they name what is imported when it is used."""
+    """Nor do they for the sake of types.
+
+    The doors of rooms are left out: they name what is imported when it is used.
+    """
     files = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in modules()
     }
@@ -83,7 +87,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_the_lab_comes_in_through_the_front_doors() -> None:
-    """The lab imports public names, and those from a room itself, never from a module inside the room."""
+    """The lab imports public names from a room itself, never from a module inside the room."""
     wrong = []
     for path in sorted((PACKAGE / "lab").rglob("*.py")):
         for name in imported(path):
@@ -96,7 +100,10 @@ def test_the_lab_comes_in_through_the_front_doors() -> None:
 
 
 def test_errors_name_options_as_python_does() -> None:
-    """But for those of the command line. A flag stands in a whole command, or beside what it is in Python."""
+    """Errors of the command line name flags.
+
+    Elsewhere a flag stands in a whole command, or beside what it is in Python.
+    """
     wrong = []
     for path in (path for path in modules() if path.parent.name != "cli"):
         for node in ast.walk(ast.parse(path.read_text(), path.name)):
@@ -116,7 +123,7 @@ def distributions() -> Mapping[str, list[str]]:
 
 
 def packages(path: Path) -> Iterator[str]:
-    """The distributions that a module may mean by what it imports from outside: rich is of {rich}."""
+    """The distributions that a module may mean by what it imports from outside."""
     for name in imported(path):
         package = name.partition(".")[0]
         if package not in sys.stdlib_module_names and package != "isotune":
