@@ -43,7 +43,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def room(name: str) -> str:
-    """The room of a full name: losses of isotune.losses.pairs, use.search of isotune.use.search.x."""
+    """The room of a name: losses of isotune.losses.pairs, use.search of isotune.use.search.x."""
     _, *parts = name.split(".")
     inner = ".".join(parts[:2])
     return inner if inner in ROOMS else parts[0]
