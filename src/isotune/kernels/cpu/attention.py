@@ -174,10 +174,10 @@ class PlainAttention(torch.autograd.Function):
         for length, (g_rows, q_rows, k_rows, v_rows) in groups:
             q, k, v, weights, factor = islice(saved, SAVED)
             g = _by_head(g_rows, q.dtype)
-            kept = weights
+            after_dropout = weights
             grad_weights = product(g, v.mT)
             if factor is not None:
-                kept = (weights * factor).to(weights.dtype)
+                after_dropout = (weights * factor).to(weights.dtype)
                 grad_weights = grad_weights.mul_(factor)
             grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
             if grad_bias is not None:
@@ -185,7 +185,7 @@ class PlainAttention(torch.autograd.Function):
                 grad_bias[:, :length, :length] += by_head.sum(0)
             _put(q_rows, product(grad_scores, k).mul_(ctx.options.scaling))
             _put(k_rows, product(grad_scores.mT, q))
-            _put(v_rows, product(kept.mT, g))
+            _put(v_rows, product(after_dropout.mT, g))
         return *gradients, grad_bias, None
 
 
