@@ -230,7 +230,8 @@ class Backbone(nn.Module):
         if self.first_position:
             left_out = (tokens.ids == self.first_position - 1).long()
             count = left_out.cumsum(0)
-            before = count - (count - left_out)[tokens.offsets][tokens.segments]  # in the sentence
+            # How many are left out in the sentence, up to each token.
+            before = count - (count - left_out)[tokens.offsets][tokens.segments]
             positions = (positions - before).clamp(min=0).masked_fill(left_out.bool(), -1)
         return positions + self.first_position
 

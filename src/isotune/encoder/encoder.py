@@ -128,7 +128,19 @@ class Encoder(SentenceModel):
         device = _checked_device(device)
         dtype = _dtype(model, precision, device)
         folder = local_folder(model)
-        parts = _Parts.read(model, folder, options, dtype)
+        encoder = cls._joined(_Parts.read(model, folder, options, dtype))
+        encoder.calibration = _read(Calibration, folder / CALIBRATION)
+        encoder.to(device).eval()
+        if options == EncoderOptions():
+            encoder._anchors = _read(Anchors, folder / ANCHORS)
+        changed = encoder.changed()
+        if changed:
+            logger.warning("encoder %s: %s", folder, changed)
+        return encoder
+
+    @classmethod
+    def _joined(cls, parts: "_Parts") -> Self:
+        """An encoder of these parts."""
         encoder = cls(
             parts.backbone,
             parts.pooling,
@@ -140,14 +152,7 @@ class Encoder(SentenceModel):
             settings=parts.settings,
         )
         encoder.token_weights = parts.token_weights
-        encoder.calibration = _read(Calibration, folder / CALIBRATION)
         encoder.saved_pooling = parts.saved.pooling
-        encoder.to(device).eval()
-        if options == EncoderOptions():
-            encoder._anchors = _read(Anchors, folder / ANCHORS)
-        changed = encoder.changed()
-        if changed:
-            logger.warning("encoder %s: %s", folder, changed)
         return encoder
 
     def fingerprint(self) -> str:

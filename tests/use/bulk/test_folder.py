@@ -131,6 +131,15 @@ def test_a_shard_that_cannot_be_is_refused(encode: Encode, shard: str) -> None:
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["a\0b", "\ud800", "x" * 5000, "foo://x"], ids=lambda name: name[:5]
+)
+def test_a_text_that_can_be_no_folder_gets_one_line(encode: Encode, name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        encode(out=name)
+    assert str(caught.value).isprintable()
+
+
 def test_a_damaged_manifest_is_named(encode: Encode) -> None:
     encode()
     Path("out/_manifest.json").write_text("{")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pyarrow import ArrowException, fs
 
+from isotune.data.rows import is_unicode
 from isotune.errors import InputError, telling
 from isotune.files import written
 
@@ -28,6 +29,11 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, name: str | Path) -> "Place":
         """The place at a path or a URI."""
+        if not is_unicode(str(name)):
+            raise InputError(
+                f"{name}: this name has signs that are no Unicode, which pyarrow can't open; give "
+                "another name"
+            )
         scheme, is_uri, _ = str(name).partition("://")
         if not is_uri:
             return cls(str(Path(name)), fs.LocalFileSystem(), os.path.abspath(name))
