@@ -68,11 +68,11 @@ def chunk_that_fits(
     take memory too.
     """
     backbone = encoder.backbone
-    weights = 4 * sum(weight.numel() for weight in backbone.parameters())
+    weight_bytes = 4 * sum(weight.numel() for weight in backbone.parameters())
     tokens = sum(len(view.tokens.ids) for view in views)
-    kept = 4 * KEPT * backbone.dimension * backbone.layers * tokens
+    activation_bytes = 4 * KEPT * backbone.dimension * backbone.layers * tokens
     # The share of all tokens that this process may hold at once.
-    share = (free / 3 - weights) / kept
+    share = (free / 3 - weight_bytes) / activation_bytes
     if share * workers.processes >= 1:
         return None
     rows = max(len(view.tokens) for view in views)
@@ -294,9 +294,10 @@ class Encoded(NamedTuple):
         threads = []
         for share in self.shares:
             passes = []
-            for one in share:
-                passes.append((one, leaf_gradient[start : start + one.count]))
-                start += one.count
+            for current in share:
+                end = start + current.count
+                passes.append((current, leaf_gradient[start:end]))
+                start = end
             threads.append(passes)
         return threads
 
@@ -332,7 +333,7 @@ def _passes_of_threads(groups: Sequence[Encoded]) -> list[list[tuple[Pass, Tenso
 
 
 def _forward_share(share: Sequence[Pass]) -> list[Tensor]:
-    return [one.forward() for one in share]
+    return [current.forward() for current in share]
 
 
 def _backward_share(
@@ -344,8 +345,8 @@ def _backward_share(
     """
     total: Gradients = [None] * len(parameters)
     while passes:
-        one, gradient = passes.pop()
-        for number, of_pass in enumerate(one.backward(gradient, parameters, again)):
+        current, gradient = passes.pop()
+        for number, of_pass in enumerate(current.backward(gradient, parameters, again)):
             before = total[number]
             if before is None:
                 total[number] = of_pass

@@ -44,11 +44,13 @@ class FinetuneSentence(Method):
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
         """The dev data; or its first part to choose the step, and the rest as test rows."""
         options = self.options
-        start, end = (0.0, options.dev_share) if split == "dev" else (options.dev_share, 1.0)
-        if start == end:
+        part = (0.0, options.dev_share)
+        if split == "test":
+            part = (options.dev_share, 1.0)
+        if part == (1.0, 1.0):
             return {}
         metrics: dict[str, str] = {metric: metric for metric in options.metrics}
-        feed = ScoredFeed(self.rows, options.dev_data, metrics, self.classes, (start, end))
+        feed = ScoredFeed(self.rows, options.dev_data, metrics, self.classes, part)
         return {ROWS: feed}
 
     def views(self, batch: Batch) -> Sequence[View]:

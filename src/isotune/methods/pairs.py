@@ -187,6 +187,7 @@ def count_chained(firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> int:
     Both arrays are [N], a number for each text. A row whose two texts are equal makes no chain.
     """
     differ = firsts != seconds
-    firsts, seconds = firsts[differ], seconds[differ]
+    firsts = firsts[differ]
+    seconds = seconds[differ]
     chained = np.isin(firsts, seconds) | np.isin(seconds, firsts)
     return int(chained.sum())

@@ -32,23 +32,23 @@ class Whitening(ClosedForm):
         """
         super().__init__(options, encoder)
         d = encoder.dimension
-        kept = options.dimensions or d
-        if kept > d:
+        dimensions = options.dimensions or d
+        if dimensions > d:
             raise InputError(
-                f"dimensions {kept}: the encoder's vectors have {d}; keep that many or fewer"
+                f"dimensions {dimensions}: the encoder's vectors have {d}; keep that many or fewer"
             )
-        whitened = Dense(d, kept, activation="Identity")
+        whitened = Dense(d, dimensions, activation="Identity")
         nn.init.eye_(whitened.linear.weight)
         nn.init.zeros_(whitened.linear.bias)
         self.adds = Additions(heads=(whitened,))
-        self.kept = kept
+        self.dimensions = dimensions
 
     def check(self, texts: int) -> None:
         """Checks that there are more texts than features to keep."""
-        if texts <= self.kept:
+        if texts <= self.dimensions:
             raise InputError(
-                f"whitening to {self.kept} dimensions: there are {texts} sentences, and more of "
-                "them than dimensions are needed; give more text, or keep fewer dimensions"
+                f"whitening to {self.dimensions} dimensions: there are {texts} sentences, and more "
+                "of them than dimensions are needed; give more text, or keep fewer dimensions"
             )
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
@@ -65,16 +65,16 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
     of output; None keeps all.
     """
     n, d = vectors.shape
-    kept = dimensions or d
+    dimensions = dimensions or d
     sums = [chunk.double().sum(0) for chunk in vectors.split(CHUNK_VECTORS)]
     mean = torch.stack(sums).sum(0) / n  # [d]
     # The variances, largest first, and the directions.
     _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], [d, d]
     # A variance below the rounding of float32 vectors is no variance.
     varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
-    head = Dense(d, kept, activation="Identity")
+    head = Dense(d, dimensions, activation="Identity")
     scales = torch.where(varies, s**-0.5, 0.0)  # [d]
-    weight = ut[:kept] * scales[:kept, None]  # [kept, d]
+    weight = ut[:dimensions] * scales[:dimensions, None]  # [dimensions, d]
     with torch.no_grad():
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)
