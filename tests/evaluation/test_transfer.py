@@ -6,7 +6,9 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from isotune.evaluation import GROUPS, classifiers, evaluation_of, load_tasks
+from isotune.data import LabelledSentence
+from isotune.errors import InputError
+from isotune.evaluation import GROUPS, classifiers, evaluation_of, load_tasks, transfer
 from isotune.evaluation.classifiers import ClassifierResult, Logistic, Rows, SentEval
 from isotune.evaluation.transfer import TransferTask
 from tests.reference import senteval as reference
@@ -148,6 +150,16 @@ def test_rows_are_in_sentevals_order(real_data: Path) -> None:
     keys = [(len(text.split()), target) for text, target in zip(sentences, targets, strict=True)]
     assert keys == sorted(keys)
     assert sentences.count(".") == 4  # blank lines
+
+
+def test_labels_that_train_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(source: str, *_: object) -> list[LabelledSentence]:
+        label = "negative" if source.endswith("train") else "neutral"
+        return [LabelledSentence("a text", label)]
+
+    monkeypatch.setattr(transfer, "read", read)
+    with pytest.raises(InputError, match=r"sst2:\w+: its labels are not in train: 'neutral'"):
+        transfer.load_transfer("sst2", "sst2", classifier=Logistic())
 
 
 def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:

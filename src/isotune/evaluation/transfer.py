@@ -145,6 +145,9 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
     parts: dict[str, Part] = {}
     for split, part in rows.items():
         *texts, labels_of_rows = zip(*part, strict=True)
+        unseen = sorted(set(labels_of_rows) - numbers.keys())
+        if unseen:
+            raise InputError(f"{dataset}:{split}: its labels are not in train: {_names(unseen)}")
         parts[split] = texts, np.array([numbers[label] for label in labels_of_rows])
     return TransferTask(name, classifier, parts, f1=is_paired)
 
