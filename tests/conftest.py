@@ -1,4 +1,4 @@
-"""Small things every test can have: a tiny model and tokenizer made here, and the real ones where they are."""
+"""What every test can have: a tiny model and tokenizer made here, and the real ones."""
 
 from tests.hub.environment import HUB
 
@@ -29,9 +29,10 @@ from isotune.methods.method import Method, VectorView, View
 from isotune.training import Result
 from tests.hub.server import LocalHub
 
+# A list would be no easier to read.
 WORDS = """
     a the man woman dog cat is was plays eats sees red blue small big and with in on at ball house .
-""".split()  # noqa: SIM905 (a list would be no easier to read)
+""".split()  # noqa: SIM905
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,7 +81,8 @@ def encode_views(
 ) -> list[torch.Tensor]:
     """The vectors of each view. A gradient that reaches them goes on to the weights."""
     encoding = StepEncoding(encoder, Workers(), seed)
-    vectors, weights = encoding.encode(views, adversary), encoding.parameters()
+    vectors = encoding.encode(views, adversary)
+    weights = encoding.parameters()
     for group in encoding.groups:
         group.leaf.register_post_accumulate_grad_hook(
             lambda _, group=group: take_back([group], weights, Workers())
@@ -91,7 +93,10 @@ def encode_views(
 def reopened(
     encoder: Encoder, folder: Path, sentences: Sequence[str], atol: float = 1e-5, **options: object
 ) -> Encoder:
-    """The encoder, saved and loaded again; its vectors are the same, and in sentence-transformers too."""
+    """The encoder, saved and loaded again.
+
+    Its vectors are the same, in sentence-transformers too.
+    """
     from sentence_transformers import SentenceTransformer
 
     vectors = encoder.encode(sentences)
@@ -127,7 +132,7 @@ def unfinish(folder: Path) -> None:
 
 @pytest.fixture
 def local_hub() -> Iterator[LocalHub]:
-    """A Hugging Face hub on this machine, empty, which every library asks in place of the real one."""
+    """An empty hub on this machine, which every library asks in place of the real one."""
     HUB.start()
     yield HUB
     HUB.stop()
@@ -168,7 +173,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_tiny_model(folder: Path) -> None:
-    """Writes a BERT of 3 blocks x 32 with random weights and a vocabulary of a few words, as a Hugging Face folder."""
+    """Writes a BERT of 3 blocks x 32 with random weights and a few words, as a model's folder."""
     vocabulary = {
         word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
     }
@@ -241,14 +246,14 @@ def text(sentences: list[str], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pairs(sentences: list[str], tmp_path: Path) -> Path:
-    """Scored pairs: a sentence and one that shares its first words, more of them for a higher score."""
+    """Scored pairs: two sentences with the same first words, more of them for a higher score."""
     lines = ["sentence1\tsentence2\tscore"]
     for i, sentence in enumerate(sentences[:30]):
-        words, score = sentence.split(), i % 6
-        other = (
-            words[: len(words) * score // 5]
-            + sentences[i + 30].split()[: 1 + len(words) * (5 - score) // 5]
-        )
+        words = sentence.split()
+        score = i % 6
+        shared = words[: len(words) * score // 5]
+        rest = sentences[i + 30].split()[: 1 + len(words) * (5 - score) // 5]
+        other = shared + rest
         lines.append(f"{sentence}\t{' '.join(other)}\t{score}")
     path = tmp_path / "pairs.tsv"
     path.write_text("\n".join(lines) + "\n")
@@ -269,7 +274,8 @@ def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
         "eval_every": 4,
         "learning_rate": 1e-3,
         "precision": "float32",
-        "keep_checkpoints": True,  # to compare them
+        # Tests compare the checkpoints.
+        "keep_checkpoints": True,
         "quiet": True,
     }
 

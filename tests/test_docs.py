@@ -1,4 +1,4 @@
-"""The documentation against the repository: its links, paths, commands, flags, names and imports exist."""
+"""The links, paths, commands, flags, names and imports of the documentation exist."""
 
 import importlib
 import json
@@ -132,7 +132,10 @@ def test_the_tables_list_every_method_recipe_and_analysis() -> None:
 
 
 # The commits of rows of docs/claims.md whose results no file has.
-UNKEPT = "087b26f 2ded3c4 4188a71 601a913 7dc8336 89cc293 be71a17 d05bf21 d95fc9d e0e9a69 ebf4b57 f2cff30 fdccef6"
+UNKEPT = """
+    087b26f 2ded3c4 4188a71 601a913 7dc8336 89cc293 be71a17 d05bf21 d95fc9d e0e9a69 ebf4b57 f2cff30
+    fdccef6
+"""
 
 
 def test_each_row_of_the_claims_has_its_command_and_its_numbers() -> None:
@@ -154,7 +157,7 @@ def test_each_row_of_the_claims_has_its_command_and_its_numbers() -> None:
 
 
 def _kept_scores(text: str) -> list[float]:
-    """The numbers of an analysis, or of a study: means, differences and the ends of their intervals."""
+    """The numbers of an analysis, or the means, differences and intervals of a study."""
     if table := json.loads(text).get("table"):
         return [row[key] for row in table for key in ("mean", "spearman") if key in row]
     results = Results.model_validate_json(text)
@@ -167,7 +170,7 @@ def _kept_scores(text: str) -> list[float]:
 
 @pytest.fixture(scope="module")
 def flags() -> Callable[..., set[str]]:
-    """The flags of a command, or of `isotune train` with a method or recipe of the package, as its help lists them."""
+    """The flags that a command's help lists; those of `train` depend on the method or recipe."""
 
     @cache
     def of(command: str, method: str = "", recipe: str = "") -> set[str]:

@@ -1,4 +1,4 @@
-"""The installed package: its version, what importing and using it changes, and what its wheel holds."""
+"""The installed package: its version, what importing it changes, and what its wheel holds."""
 
 import doctest
 import importlib
@@ -43,7 +43,8 @@ USE_OF_AN_ENCODER = """
     import torch
     import transformers
 
-    torch.nn.Linear(1, 1)  # torch and transformers themselves change the process when they are first used
+    # torch and transformers themselves change the process when they are first used.
+    torch.nn.Linear(1, 1)
     transformers.AutoModel, transformers.BertModel, transformers.AttentionInterface
 
     def state():
@@ -55,12 +56,18 @@ USE_OF_AN_ENCODER = """
         return {
             "environment": dict(os.environ),
             "threads": (torch.get_num_threads(), *in_a_new_thread, torch.get_num_interop_threads()),
-            "types": (torch.get_default_dtype(), str(torch.get_default_device()), torch.get_float32_matmul_precision()),
-            "precisions": [part.fp32_precision for part in (torch.backends, mkldnn, mkldnn.matmul, cuda.matmul)],
+            "types": (torch.get_default_dtype(), str(torch.get_default_device())),
+            "products": torch.get_float32_matmul_precision(),
+            "precisions": [
+                part.fp32_precision
+                for part in (torch.backends, mkldnn, mkldnn.matmul, cuda.matmul)
+            ],
             "denormal numbers": float(torch.tensor(1e-40) * 1),
             "deterministic": (torch.get_deterministic_debug_mode(), mkldnn.deterministic),
-            "random": (torch.get_rng_state().tolist(), random.getstate(), str(numpy.random.get_state())),
-            "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")),
+            "random": (torch.get_rng_state().tolist(), random.getstate()),
+            "random of numpy": str(numpy.random.get_state()),
+            "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+            "autocast": torch.is_autocast_enabled("cpu"),
             "logging": (logging.get_verbosity(), logging.is_progress_bar_enabled()),
             "progress bars": huggingface_hub.utils.are_progress_bars_disabled(),
             "warnings": list(map(str, warnings.filters)),
@@ -121,11 +128,14 @@ WITHOUT_POSIX = """
     import os, pkgutil, signal, sys
     from importlib import import_module
 
-    for name in ("cyclopts", "datasets", "lancedb", "rich.console", "sentence_transformers", "uvicorn"):
-        import_module(name)  # which know Windows
+    # These know Windows.
+    for name in "cyclopts datasets lancedb rich.console sentence_transformers uvicorn".split():
+        import_module(name)
     for module, names in {
-        os: "fork getuid killpg posix_fadvise register_at_fork sched_getaffinity setsid sysconf uname",
-        signal: "SIGALRM SIGHUP SIGKILL SIGPIPE SIGQUIT SIGUSR1 alarm pthread_kill pthread_sigmask setitimer",
+        os: "fork getuid killpg posix_fadvise register_at_fork sched_getaffinity setsid sysconf"
+        " uname",
+        signal: "SIGALRM SIGHUP SIGKILL SIGPIPE SIGQUIT SIGUSR1 alarm pthread_kill"
+        " pthread_sigmask setitimer",
     }.items():
         for name in names.split():
             delattr(module, name)
@@ -146,8 +156,9 @@ WITHOUT_POSIX = """
 
     files.WINDOWS, os_open, os.open = True, os.open, open_as_windows_does
     model, text, out = sys.argv[1:]
+    run = ["train", text, "--model", model, "--recipe", "simcse-unsup", "--out", out]
     options = ["--steps", "2", "--batch-size", "4", "--dev", "none", "--tasks", "stsb-open"]
-    sys.exit(cli.main(["train", text, "--model", model, "--recipe", "simcse-unsup", "--out", out, *options]))
+    sys.exit(cli.main([*run, *options]))
 """
 
 

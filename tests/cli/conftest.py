@@ -14,7 +14,7 @@ from isotune.cli import main
 
 
 class Outcome(NamedTuple):
-    """The result of a command: its exit code, and the text on standard output and standard error."""
+    """The result of a command: its exit code, and the text on the two output streams."""
 
     code: int
     out: str
@@ -27,7 +27,7 @@ Refused = Callable[..., str]
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test runs in an empty folder, offline, in a terminal of 80 columns, with the bundled data only."""
+    """Each test runs in an empty folder, offline, on 80 columns, with the bundled data only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("COLUMNS", "80")
@@ -48,7 +48,10 @@ def isotune(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def refused(isotune: Call) -> Refused:
-    """A function that calls `isotune` with words that it must refuse; returns the error, the last line on stderr."""
+    """A function that calls `isotune` with words that it must refuse.
+
+    It returns the error, which is the last line on standard error.
+    """
 
     def call(*words: object) -> str:
         code, out, err = isotune(*words)
@@ -72,7 +75,10 @@ def few_steps(tiny_model: Path, pairs: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
-    """The folder of the run that the tests of this folder share, and its outcome; empty until a test needs the run."""
+    """The folder of the run that the tests of this folder share, and its outcome.
+
+    Both are empty until a test needs the run.
+    """
     return tmp_path_factory.mktemp("finished") / "run", []
 
 

@@ -1,4 +1,4 @@
-"""Calibration from the command line: `isotune evaluate --calibrate`, and the commands that give probabilities then."""
+"""`isotune evaluate --calibrate`, and the commands that give probabilities afterwards."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,8 @@ def test_from_scored_pairs_to_probabilities(
     again = json.loads(isotune("evaluate", encoder, "--tasks", pairs, "--calibrate", "--json").out)
     assert again["calibrations"] == {"encoder": calibration.model_dump()}
     assert out.splitlines()[-1] == (
-        f"encoder: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
+        "encoder: two sentences mean the same with probability 0.5 at the cosine "
+        f"{calibration.threshold:.4f} "
         f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs of {pairs}); "
         f"the highest probability, at the cosine 1, is {calibration.probability(1.0):.4f}"
     )

@@ -105,8 +105,8 @@ def test_the_end_compares_the_encoders_with_an_interval(
     answer(monkeypatch, *"531024")
     out = isotune("label", "notes.txt", "--encoders", tiny_model, "kept", "--pairs", 6).out
     assert (
-        "These 6 scores can't tell which encoder is better: they show differences of more than 0 points"
-        in out
+        "These 6 scores can't tell which encoder is better: they show differences of more than "
+        "0 points" in out
     )
     assert out.endswith("isotune evaluate kept --tasks pairs.tsv --calibrate\n")
 

@@ -47,7 +47,10 @@ ISOTUNE = [sys.executable, "-m", "isotune"]
 
 def modules_after(*command_lines: list[str]) -> set[str]:
     """The modules that a new process has imported after these command lines."""
-    code = f"import sys; from isotune.cli import main; [main(words) for words in {command_lines}]; print(*sys.modules)"
+    code = (
+        f"import sys; from isotune.cli import main; [main(words) for words in {command_lines}]; "
+        "print(*sys.modules)"
+    )
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
@@ -118,7 +121,8 @@ def test_completion(
         name in script.read_text("utf-8") for name in (*COMMANDS, "mirror", "temperature", "plugin")
     )
     if shell == "bash":
-        complete = f'. {script}; COMP_WORDS=(isotune train --lea); COMP_CWORD=2; _isotune; echo "${{COMPREPLY[@]}}"'
+        words = "COMP_WORDS=(isotune train --lea); COMP_CWORD=2"
+        complete = f'. {script}; {words}; _isotune; echo "${{COMPREPLY[@]}}"'
         assert subprocess.check_output(["bash", "-c", complete], text=True) == "--learning-rate\n"
 
 

@@ -88,7 +88,8 @@ def test_a_run_ends_with_the_path_of_its_report(outcome: Outcome) -> None:
     ]
     assert "\x1b" not in err
     assert re.search(
-        r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d \([+-]\d+\.\d\d to [+-]\d+\.\d\d, (better|tied|worse)\)\n",
+        r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d "
+        r"\([+-]\d+\.\d\d to [+-]\d+\.\d\d, (better|tied|worse)\)\n",
         err,
     )
 
