@@ -23,7 +23,7 @@ import isotune
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import Adversary, StepEncoding, take_back
+from isotune.engine.forward import Adversary, StepEncoding, backpropagate
 from isotune.engine.workers import Workers
 from isotune.methods.method import Method, VectorView, View
 from isotune.training import Result
@@ -84,8 +84,8 @@ def encode_views(
     vectors = encoding.encode(views, adversary)
     weights = encoding.parameters()
     for group in encoding.groups:
-        group.leaf.register_post_accumulate_grad_hook(
-            lambda _, group=group: take_back([group], weights, Workers())
+        group.representations.register_post_accumulate_grad_hook(
+            lambda _, group=group: backpropagate([group], weights, Workers())
         )
     return vectors
 

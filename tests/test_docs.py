@@ -1,6 +1,7 @@
 """The links, paths, commands, flags, names and imports of the documentation exist."""
 
 import importlib
+import inspect
 import json
 import re
 import shlex
@@ -10,11 +11,14 @@ from functools import cache
 from io import StringIO
 from itertools import chain
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from isotune.cli import main
 from isotune.cli.app import COMMANDS
+from isotune.engine.loop import train_steps
+from isotune.engine.step import Stepper
 from isotune.lab.studies import study_names
 from isotune.lab.studies.page import Results
 from isotune.methods import METHODS
@@ -115,6 +119,14 @@ def test_every_import_from_isotune_exists(page: Path) -> None:
             )
     for name in set(re.findall(r"\bisotune\.([A-Za-z]\w+)\(", code)):
         assert hasattr(importlib.import_module("isotune"), name), f"{page.name}: isotune.{name}"
+
+
+@pytest.mark.parametrize("printed", [train_steps, Stepper.update])
+def test_the_page_on_the_architecture_prints_the_loop_and_the_step(
+    printed: Callable[..., object],
+) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    assert dedent(inspect.getsource(printed)) in page
 
 
 def test_the_tables_list_every_method_recipe_and_analysis() -> None:

@@ -14,12 +14,12 @@ from isotune.errors import InputError
 from isotune.files import (
     CHECKSUMS,
     FORGOTTEN,
+    atomic_write,
     checksums,
     read_arrays,
     read_json,
     read_toml,
     verify_checksums,
-    written,
 )
 
 WRITERS = 12
@@ -66,7 +66,7 @@ def test_of_many_who_make_one_path_the_one_whose_content_is_there_was_told_so(
     def write(number: int) -> str:
         letter = chr(ord("a") + number)
         try:
-            with written(path, new=new) as part:
+            with atomic_write(path, new=new) as part:
                 make(part, letter)
                 together.wait()
         except InputError as error:
@@ -89,7 +89,7 @@ def test_what_fails_leaves_everything_as_it_was(new: bool, tmp_path: Path) -> No
     (tmp_path / "old").write_text("old")
 
     def fail(error: BaseException) -> None:
-        with written(path, new=new) as part:
+        with atomic_write(path, new=new) as part:
             part.write_text("half of the n")
             raise error
 
@@ -107,7 +107,7 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path: Path) ->
     for path, age in zip(paths, (FORGOTTEN + 60, 60), strict=True):
         path.touch()
         os.utime(path, (time.time() - age,) * 2)
-    with written(tmp_path / "v[1].npy", new=True) as part:
+    with atomic_write(tmp_path / "v[1].npy", new=True) as part:
         part.touch()
     assert [path.exists() for path in paths] == [False, True]
 

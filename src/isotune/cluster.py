@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
-from isotune.errors import InputError, require_extra, telling
+from isotune.errors import InputError, as_input_error, require_extra
 from isotune.plugins import load_plugin, loaded_plugins
 
 WAITING = 1000
@@ -38,7 +38,7 @@ def connect(address: str | None = None) -> tuple[int, int]:
     os.environ["RAY_DEDUP_LOGS_SKIP_REGEX"] = "."
     address = address or os.environ.get("RAY_ADDRESS", "local")
     kinds = (OSError, OverflowError, RuntimeError, ValueError)
-    with telling(kinds, f"{address}: no Ray cluster answers"):
+    with as_input_error(kinds, f"{address}: no Ray cluster answers"):
         # Ray itself waits for many minutes.
         place = re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address)
         if place:

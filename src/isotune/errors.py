@@ -77,7 +77,7 @@ def _printable_sign(sign: str) -> str:
 
 
 @contextmanager
-def telling(
+def as_input_error(
     kinds: type[Exception] | tuple[type[Exception], ...], problem: str, advice: str = ""
 ) -> Iterator[None]:
     """Turns errors of these kinds into one line: the problem, the reason in parentheses, advice."""

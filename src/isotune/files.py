@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from isotune.errors import InputError, telling, unknown
+from isotune.errors import InputError, as_input_error, unknown
 
 CHECKSUMS = "SHA256SUMS"
 """The file in a folder that `sha256sum -c` reads."""
@@ -38,7 +38,7 @@ FORGOTTEN = 24 * 60 * 60
 
 
 @contextmanager
-def written(path: Path, *, new: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, new: bool = False) -> Iterator[Path]:
     """Gives a path beside `path` to make a file or folder at.
 
     It becomes `path` when the block succeeds. The given path belongs to this call alone. It
@@ -154,8 +154,8 @@ def remove(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a small file of UTF-8, completely or not at all; raises errors as `written`."""
-    with written(path) as part:
+    """Writes a small file of UTF-8, completely or not at all; raises errors as `atomic_write`."""
+    with atomic_write(path) as part:
         part.write_bytes(text.encode())
 
 
@@ -163,7 +163,7 @@ def read_json(path: Path, missing_ok: bool = False) -> Any:
     """Reads a JSON file; a missing file gives {} if `missing_ok`."""
     if missing_ok and not path.exists():
         return {}
-    with telling((OSError, ValueError, RecursionError), f"{path}: it can't be read as JSON"):
+    with as_input_error((OSError, ValueError, RecursionError), f"{path}: it can't be read as JSON"):
         return json.loads(path.read_text("utf-8-sig"))
 
 
@@ -191,7 +191,7 @@ def verify_checksums(folder: Path, missing_ok: Iterable[str] = ()) -> bool:
     if not (folder / CHECKSUMS).exists():
         return False
     names = set()
-    with telling((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
+    with as_input_error((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
         digest_of = _read_checksums(folder / CHECKSUMS)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
@@ -226,10 +226,10 @@ def _read_checksums(path: Path) -> dict[str, str]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Writes numpy arrays into an .npz file, completely or not at all; raises as `written`."""
+    """Writes numpy arrays into an .npz file, completely or not at all; raises as `atomic_write`."""
     import numpy as np
 
-    with written(path) as part, part.open("wb") as file:
+    with atomic_write(path) as part, part.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
@@ -294,7 +294,9 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
         file = packaged[str(name)]
     else:
         raise unknown(kind, str(name), packaged, f"; a file's name ends in {TOML}")
-    with telling((OSError, ValueError, RecursionError), f"{kind} {name}: it can't be read as TOML"):
+    with as_input_error(
+        (OSError, ValueError, RecursionError), f"{kind} {name}: it can't be read as TOML"
+    ):
         with file.open("rb") as stream:
             content = stream.read(LARGEST_TOML + 1)
         if len(content) > LARGEST_TOML:

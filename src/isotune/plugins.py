@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 from isotune.registry import Registry
 
 
@@ -42,7 +42,7 @@ def load_plugin(path: str | Path) -> Plugin:
     """
     # A circle of links is a RuntimeError, and a NUL byte in the name a ValueError.
     kinds = (OSError, RuntimeError, ValueError)
-    with telling(kinds, f"plugin {path}: it can't be read", "; give a Python file"):
+    with as_input_error(kinds, f"plugin {path}: it can't be read", "; give a Python file"):
         file = Path(path).resolve()
         code = file.read_bytes()
     plugin = Plugin(str(path), hashlib.sha256(code).hexdigest())

@@ -22,9 +22,9 @@ from isotune.report.stages import read_records, sealed
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import (
     create,
-    held,
     is_finished,
     last_checkpoint,
+    locked,
     mark_finished,
     save_tensors,
     started_recipe,
@@ -57,7 +57,7 @@ def read_checkpoint(folder: Path) -> object:
 
 def write_recipe(folder: Path, _: Path) -> None:
     plan = Recipe.from_table({"data": ["text.txt"], "stages": [{"method": "simcse", "steps": 12}]})
-    with held(folder, new=True):
+    with locked(folder, new=True):
         create(folder, plan)
 
 

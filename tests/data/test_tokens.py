@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isotune.data import LabelledPair, Pair, ScoredPair, Sentence
-from isotune.data.tokens import BatchOrder, Tokenized, TokenStore
+from isotune.data.tokens import BatchSampler, TokenDataset, Tokenized
 from isotune.errors import InputError
 from tests.data.test_packed import unpack
 
@@ -24,7 +24,7 @@ def tokenize(columns: Sequence[list[str]]) -> Tokenized:
 
 def test_rows_come_back_as_packed_batches(tmp_path: Path) -> None:
     rows = [Pair("a", "bb"), Pair("ccc", "d"), Pair("eeeeeee", "f"), Pair("a", "bb")]
-    store = TokenStore.build(iter(rows), Pair, tokenize, 5, tmp_path)
+    store = TokenDataset.build(iter(rows), Pair, tokenize, 5, tmp_path)
     first, second = store.pack(np.array([2, 0]))
     assert unpack(first) == letters(["eeeeeee", "a"])
     assert unpack(second) == letters(["f", "bb"])
@@ -52,24 +52,24 @@ def test_a_corpus_of_equal_tokens_is_known(
     rows: list[Pair], constant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.data.tokens.CHUNK_IDS", 8)
-    assert TokenStore.build(rows, Pair, tokenize, 5).is_constant() == constant
+    assert TokenDataset.build(rows, Pair, tokenize, 5).is_constant() == constant
 
 
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [Sentence("x" * (1 + i % 4) + str(i)) for i in range(25)]
-    whole = TokenStore.build(rows, Sentence, tokenize, 5)
+    whole = TokenDataset.build(rows, Sentence, tokenize, 5)
     monkeypatch.setattr("isotune.data.tokens.CHUNK_ROWS", 4)
-    parts = TokenStore.build(rows, Sentence, tokenize, 5)
+    parts = TokenDataset.build(rows, Sentence, tokenize, 5)
     assert parts.fingerprint == whole.fingerprint
     assert unpack(parts.pack(np.arange(25))[0]) == unpack(whole.pack(np.arange(25))[0])
     assert (
-        TokenStore.build(rows[::-1], Sentence, tokenize, 5).fingerprint.sha256
+        TokenDataset.build(rows[::-1], Sentence, tokenize, 5).fingerprint.sha256
         != whole.fingerprint.sha256
     )
 
 
 def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
-    order = BatchOrder(rows=23, batch_size=5, seed=3)
+    order = BatchSampler(rows=23, batch_size=5, seed=3)
     epochs = [np.concatenate([order[4 * epoch + k] for k in range(4)]) for epoch in range(9)]
     for epoch in epochs:
         assert len(epoch) == len(set(epoch.tolist())) == 20
@@ -79,7 +79,7 @@ def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
         range(23)
     )  # no row always sits out
     for rows in range(5, 25):
-        whole = BatchOrder(rows, batch_size=5, seed=3, whole_epochs=True)
+        whole = BatchSampler(rows, batch_size=5, seed=3, whole_epochs=True)
         batches = [whole[k] for k in range(whole.steps_per_epoch)]
         left = [rows % 5] if rows % 5 > 1 else []  # a single row has nothing to be compared with
         assert [len(batch) for batch in batches] == [5] * (rows // 5) + left
@@ -87,33 +87,33 @@ def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
 
 
 def test_a_step_needs_no_steps_before_it() -> None:
-    order = BatchOrder(100, 8, seed=1)
+    order = BatchSampler(100, 8, seed=1)
     forward = [order[k].tolist() for k in range(30)]
-    assert [BatchOrder(100, 8, seed=1)[k].tolist() for k in reversed(range(30))] == forward[::-1]
-    assert BatchOrder(100, 8, seed=2)[0].tolist() != forward[0]
+    assert [BatchSampler(100, 8, seed=1)[k].tolist() for k in reversed(range(30))] == forward[::-1]
+    assert BatchSampler(100, 8, seed=2)[0].tolist() != forward[0]
 
 
 def test_labels_are_numbered_in_the_order_of_the_classes_and_scores_kept() -> None:
     rows = [LabelledPair("a", "b", "no"), LabelledPair("c", "d", "yes")]
-    store = TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes", "no"))
+    store = TokenDataset.build(rows, LabelledPair, tokenize, 5, classes=("yes", "no"))
     assert store.targets.tolist() == [1, 0]
     with pytest.raises(InputError, match=r"^row 1 \('a'\): unknown label 'no'"):
-        TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes",))
+        TokenDataset.build(rows, LabelledPair, tokenize, 5, classes=("yes",))
 
-    scored = TokenStore.build([ScoredPair("a", "b", 2.5)], ScoredPair, tokenize, 5)
+    scored = TokenDataset.build([ScoredPair("a", "b", 2.5)], ScoredPair, tokenize, 5)
     assert scored.targets.tolist() == [2.5]
-    other = TokenStore.build([ScoredPair("a", "b", 3.5)], ScoredPair, tokenize, 5)
+    other = TokenDataset.build([ScoredPair("a", "b", 3.5)], ScoredPair, tokenize, 5)
     assert other.fingerprint.sha256 != scored.fingerprint.sha256
 
 
 def test_texts_are_kept_if_asked_for() -> None:
     rows = [Pair("ä", "bb"), Pair("ccc", "d"), Pair("", "日本")]
-    store = TokenStore.build(
+    store = TokenDataset.build(
         rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5, keep_text=True
     )
     assert store.sentences(np.array([2, 0])) == (["", "ä"], ["日本", "bb"])
     assert (
-        TokenStore.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5).sentences(
+        TokenDataset.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5).sentences(
             np.array([0])
         )
         == ()
@@ -128,7 +128,7 @@ def test_two_texts_as_one_sequence_have_types() -> None:
         )
 
     rows = [Pair("abc", "de"), Pair("f", "g")]
-    store = TokenStore.build(rows, Pair, joined, 5)
+    store = TokenDataset.build(rows, Pair, joined, 5)
     assert (store.columns, len(store)) == (1, 2)
     (packed,) = store.pack(np.array([0, 1]))
     assert packed.types.tolist() == [0, 1, 0, 0, 0, 1, 1]  # the shorter one first

@@ -98,10 +98,10 @@ def gradient(
         terms = terms_of(encoding.encode(views, adversary))
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()
-    workers.count_once(weights)
+    workers.keep_on_rank_zero(weights)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         encoding.backward()
-    workers.add_gradients(weights)
+    workers.all_reduce_gradients(weights)
     result = in_one_row(loss, weights)
     for weight in weights:
         weight.grad = None

@@ -78,8 +78,8 @@ ERRORS = {
 }
 PLACES = [
     (0, "isotune.training.run_folder.create"),
-    (0, "isotune.data.tokens.TokenStore.build"),
-    (1, "isotune.data.tokens.TokenStore.build"),
+    (0, "isotune.data.tokens.TokenDataset.build"),
+    (1, "isotune.data.tokens.TokenDataset.build"),
     (1, "isotune.engine.step.Stepper.update"),
 ]
 
@@ -212,7 +212,7 @@ def test_no_thread_of_a_group_outlives_the_run(monkeypatch: pytest.MonkeyPatch) 
         return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
 
     with workers_of_run() as workers:
-        assert workers.highest(3) == 3
+        assert workers.all_reduce_max(3) == 3
         assert any("gloo" in name for name in names())
     assert not any("gloo" in name for name in names())
 

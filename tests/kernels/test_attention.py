@@ -6,7 +6,7 @@ import torch
 from isotune.data.packed import pack
 from isotune.kernels.attention import packed_attention
 from isotune.kernels.cpu.attention import PlainAttention, PlainOptions, can_mask, masked_attention
-from isotune.kernels.cpu.dropout import DRAWS, Draws, using
+from isotune.kernels.cpu.dropout import DRAWS, Draws, with_value
 from isotune.kernels.gpu import gpu_attention
 
 # Shorter than a register, longer, and long; two are of one length.
@@ -56,7 +56,7 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     def attend(*rows: torch.Tensor) -> torch.Tensor:
         options = PlainOptions(packed, 0.3, dropout, window=None, training=training)
         # The same weights are dropped each time.
-        with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):
+        with with_value(DRAWS, Draws(torch.arange(4), torch.arange(25))):
             return PlainAttention.apply(*rows, options)
 
     assert torch.autograd.gradcheck(attend, inputs)
@@ -88,7 +88,7 @@ def test_dropout_keeps_the_expectation(dtype: torch.dtype) -> None:
     shape = (1, 2, 300, 8)
     query, key, value = torch.zeros(shape), torch.zeros(shape), torch.ones(shape)
     inputs = [x.to(dtype) for x in (query, key, value)]
-    with using(DRAWS, Draws(torch.arange(50), torch.arange(300))):
+    with with_value(DRAWS, Draws(torch.arange(50), torch.arange(300))):
         output, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=packed, dropout=0.5)
     assert output.float().mean().item() == pytest.approx(1.0, abs=0.1)
     assert output.float().std() > 0.3

@@ -9,7 +9,14 @@ import torch
 from isotune.data.draws import ragged_random_bits, random_bits
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.cpu.dropout import DRAWS, Draws, FastDropout, dropout, dropout_factors, using
+from isotune.kernels.cpu.dropout import (
+    DRAWS,
+    Draws,
+    FastDropout,
+    dropout,
+    dropout_factors,
+    with_value,
+)
 from tests.conftest import seeded
 
 N = 400_000
@@ -79,7 +86,7 @@ def test_any_shape_works_and_has_a_gradient(shape: tuple[int, ...]) -> None:
 
 def test_every_layer_draws_its_own_numbers_and_every_sentence_its_own() -> None:
     layers, x = [FastDropout(0.5) for _ in range(2)], torch.ones(1, 6, 64)
-    with using(DRAWS, Draws(torch.arange(2), torch.arange(6)[None])):
+    with with_value(DRAWS, Draws(torch.arange(2), torch.arange(6)[None])):
         first, second = (layer(x) for layer in layers)
     assert not torch.equal(first, second)
     assert len(first[0].unique(dim=0)) == 6
@@ -112,7 +119,7 @@ def test_every_dropout_layer_of_a_model_is_replaced(tiny_model: Path) -> None:
     )  # of the embeddings; two and the attention's, which isn't called, of each block
     assert {type(layer) for layer in layers} == {FastDropout}
     x = torch.ones(1, 1, 100)
-    with using(
+    with with_value(
         DRAWS, Draws(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64))
     ):
         assert all(torch.equal(layer(x), x) for layer in layers)

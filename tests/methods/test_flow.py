@@ -9,9 +9,9 @@ from torch import Generator, Tensor
 
 from isotune.data.packed import pack
 from isotune.data.rows import Sentence
-from isotune.data.tokens import Tokenized, TokenStore
+from isotune.data.tokens import TokenDataset, Tokenized
 from isotune.encoder.encoder import Encoder
-from isotune.engine.feed import Feeder
+from isotune.engine.loader import StepLoader
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, BERTFlow
 from isotune.methods.method import ROWS, Batch, Feed, Method
@@ -77,10 +77,10 @@ def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encode
     whole = encoder.tokenize([text])[0]
     for max_length, ends_whole in ((len(whole) + 4, True), (len(whole), False)):
         tokenize = lambda columns, n=max_length: Tokenized([encoder.tokenize(columns[0], n)])  # noqa: E731
-        store = TokenStore.build(
+        store = TokenDataset.build(
             [Sentence(text)] * 40, Sentence, tokenize, max_length, keep_text=True
         )
-        batch = Feeder(
+        batch = StepLoader(
             {ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0
         ).batch(0)
         mirror = Mirror(MirrorOptions(), encoder)

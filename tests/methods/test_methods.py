@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from isotune.data.packed import pack
 from isotune.data.rows import Pair, Sentence, Triplet, text_fields
-from isotune.data.tokens import TokenStore
+from isotune.data.tokens import TokenDataset
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.engine.objectives import Objectives
@@ -56,7 +56,7 @@ def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -
         targets = torch.randn(9, 5, generator=generator)
     texts = Pair if len(columns) == 2 else Triplet if len(columns) == 3 else Sentence
     tokenize = partial(method.tokenize, encoder, max_length=32)
-    store = TokenStore.build(
+    store = TokenDataset.build(
         [texts(*row) for row in zip(*columns, strict=True)], texts, tokenize, 32
     )
     tokens = store.pack(np.arange(9))

@@ -11,10 +11,10 @@ from torch.nn.functional import cosine_similarity
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.rows import Sentence
-from isotune.data.tokens import Tokenized, TokenStore
+from isotune.data.tokens import TokenDataset, Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.engine.feed import Corpus
+from isotune.engine.loader import BatchLoader
 from isotune.errors import InputError
 from isotune.training import run_folder
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
@@ -25,16 +25,16 @@ def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(
 ) -> None:
     teachers = [Encoder.load(tiny_model), Encoder.load(BUNDLED_MODEL)]  # of 32 and of 128 features
     rows = [Sentence(text) for text in sentences[:9]]
-    store = TokenStore.build(
+    store = TokenDataset.build(
         rows,
         Sentence,
         lambda columns: Tokenized([*map(teachers[0].tokenize, columns)]),
         32,
         keep_text=True,
     )
-    corpus = Corpus(store, 9, "rows", 0)
-    corpus.teach(teachers)
-    targets = corpus.batch(np.arange(9), torch.Generator()).targets
+    loader = BatchLoader(store, 9, "rows", 0)
+    loader.teach(teachers)
+    targets = loader.batch(np.arange(9), torch.Generator()).targets
     expected = []
     for teacher in teachers:
         vectors = torch.from_numpy(teacher.encode(sentences[:9]))

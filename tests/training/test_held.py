@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
-from isotune.training.run_folder import held
+from isotune.training.run_folder import locked
 from isotune.training.signals import StopSignal
 
 
 def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with held(run, new=True):
+    with locked(run, new=True):
         for new in (True, False):
             with pytest.raises(
                 InputError, match=rf"process {os.getpid()} on \S+, since 20\d\d-\S+; wait"
             ):
-                held(run, new).__enter__()
+                locked(run, new).__enter__()
             (run / "recipe.toml").touch()
     assert [path.name for path in run.iterdir()] == ["recipe.toml"]
-    with held(run, new=False):
+    with locked(run, new=False):
         pass
 
 
@@ -40,11 +40,11 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
         (tmp_path / "holder").write_text("process 7 on there, since 2026-01-02")
         with (
             pytest.raises(InputError, match="process 7 on there, since 2026-01-02"),
-            held(tmp_path, new=False),
+            locked(tmp_path, new=False),
         ):
             pass
         process.kill()
-    with held(tmp_path, new=False):
+    with locked(tmp_path, new=False):
         assert str(os.getpid()) in (tmp_path / "holder").read_text()
         assert (
             tmp_path / "lock"
@@ -56,7 +56,7 @@ def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_p
     for name in ("lock", "holder", f".recipe.toml.{'0' * 32}.part"):
         (tmp_path / name).touch()
     (tmp_path / "environment.json").write_text('{"recipe_sha256": "0"}')
-    with held(tmp_path, new=True):
+    with locked(tmp_path, new=True):
         pass
 
 
@@ -107,6 +107,9 @@ def test_a_folder_with_files_of_others_is_no_run_that_was_killed(tmp_path: Path)
         folder = tmp_path / name
         folder.mkdir()
         (folder / name).write_text("{}")
-        with pytest.raises(InputError, match="this folder exists already"), held(folder, new=True):
+        with (
+            pytest.raises(InputError, match="this folder exists already"),
+            locked(folder, new=True),
+        ):
             pass
         assert (folder / name).exists()

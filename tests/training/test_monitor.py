@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from isotune.data.rows import Pair, Row, Sentence
-from isotune.data.tokens import Tokenized, TokenStore
+from isotune.data.tokens import TokenDataset, Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.training.selection import measure_space, monitored_sentences
 
 
-def store(rows: Sequence[Row]) -> TokenStore:
+def store(rows: Sequence[Row]) -> TokenDataset:
     """The token id of a text is its length."""
-    return TokenStore.build(
+    return TokenDataset.build(
         iter(rows),
         type(rows[0]),
         lambda columns: Tokenized([[[len(t)] for t in column] for column in columns]),
@@ -32,7 +32,7 @@ def test_a_large_corpus_is_sampled_evenly_and_first_texts_are_encoded(
 
 def test_the_same_encoder_measures_the_same(encoder: Encoder, sentences: list[str]) -> None:
     rows = [Sentence(sentence) for sentence in sentences]
-    built = TokenStore.build(
+    built = TokenDataset.build(
         iter(rows), Sentence, lambda columns: Tokenized([encoder.tokenize(columns[0])]), 32
     )
     sample = monitored_sentences(built)

@@ -28,9 +28,9 @@ def stepper(
     encoder, objectives, batch = make(name, model, sentences)
     encoder.float()
     objectives.float()
-    feeder = SimpleNamespace(batch=lambda step: in_float(batch), steps_per_epoch=10)
+    loader = SimpleNamespace(batch=lambda step: in_float(batch), steps_per_epoch=10)
     training = TrainingOptions.model_validate({"max_gradient_norm": 1e30, **options})
-    steps = Stepper(0, 0, Workers(), model, encoder, objectives, feeder, training)
+    steps = Stepper(0, 0, Workers(), model, encoder, objectives, loader, training)
     return steps, steps.optimizer.parameters
 
 

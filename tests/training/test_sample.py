@@ -8,7 +8,7 @@ import pytest
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
 from isotune.methods import OPTIONS
-from isotune.training.corpora import _draw, _sample
+from isotune.training.run_data import _draw, _sample
 from tests.training.conftest import Train, metrics
 
 ROWS = [Sentence(f"sentence {i}") for i in range(20)]

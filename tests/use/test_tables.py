@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from isotune.data.rows import Cells
 from isotune.errors import InputError
-from isotune.use.tables import JSON, rows_of, typed
+from isotune.use.tables import JSON, rows_of, to_tables
 
 NAN = float("nan")
 # Columns of cells that stay text, as they are.
@@ -45,7 +45,7 @@ def column(
     ]
     schema = pa.schema([("x", known or pa.null())])
     try:
-        with patch("isotune.use.tables.ROWS", cut), typed(records, schema) as (schema, tables):
+        with patch("isotune.use.tables.ROWS", cut), to_tables(records, schema) as (schema, tables):
             return schema.field("x").type, [row["x"] for table in tables for row in rows_of(table)]
     except InputError as error:
         return str(error)
@@ -121,7 +121,7 @@ def test_a_value_without_a_type_is_refused_by_its_place(
 @pytest.mark.parametrize("value", [["a"], [1.5], {"a": 1}, date(2020, 1, 1), b"x", Decimal("1.5")])
 def test_blank_cells_stand_beside_values_of_any_type(value: object) -> None:
     records = [("f:1", Cells(x="")), ("f:2", {"x": value})]
-    with typed(records, pa.schema([])) as (_, tables):
+    with to_tables(records, pa.schema([])) as (_, tables):
         assert [row["x"] for table in tables for row in rows_of(table)] == [None, value]
 
 

@@ -121,7 +121,7 @@ def _encode_to_file(
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
-    from isotune.files import written
+    from isotune.files import atomic_write
     from isotune.use.bulk.vector_file import SUFFIXES, encode_file
 
     if out.suffix not in SUFFIXES:
@@ -130,7 +130,7 @@ def _encode_to_file(
         )
     # The vectors of a single file get all its columns.
     with_columns = out.suffix == ".parquet" and len(files) == 1 and Path(files[0]).is_file()
-    with written(out, new=True) as path, progress(None) as advance:
+    with atomic_write(out, new=True) as path, progress(None) as advance:
         rows: Iterable[Sentence] = ()
         if not with_columns:
             rows = read(files, Sentence, columns)

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 
-from isotune.errors import telling
+from isotune.errors import as_input_error
 from isotune.files import make_folder
 
 LONGEST_WRITE = 60
@@ -39,7 +39,9 @@ def cache_folder(source: str) -> Path:
     user_folder = os.environ.get("XDG_CACHE_HOME")
     if not user_folder:
         # A user without a name, as in a container, may have no home folder.
-        with telling(RuntimeError, "there is no home folder", "; set XDG_CACHE_HOME to a folder"):
+        with as_input_error(
+            RuntimeError, "there is no home folder", "; set XDG_CACHE_HOME to a folder"
+        ):
             user_folder = str(Path.home() / ".cache")
     return Path(user_folder, "isotune")
 
@@ -128,8 +130,8 @@ def _errors(path: Path | None) -> Iterator[None]:
         sqlite3.ProgrammingError,
     )
     with (
-        telling(damage, f"{name} is damaged", "; remove it to make them again"),
-        telling(other, f"{name} can't be used"),
+        as_input_error(damage, f"{name} is damaged", "; remove it to make them again"),
+        as_input_error(other, f"{name} can't be used"),
     ):
         yield
 

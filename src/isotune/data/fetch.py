@@ -16,7 +16,7 @@ from isotune.data.hub import HUB, HubSource, ask_commit, fetch_folder, hub_error
 from isotune.data.published import fetch_web, web_address
 from isotune.data.rows import Sentence
 from isotune.errors import InputError, require_extra
-from isotune.files import make_folder, remove, written
+from isotune.files import atomic_write, make_folder, remove
 
 
 def fetch(names: Iterable[str]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _fetch_hub(source: HubSource) -> None:
             splits = load_dataset(
                 HUB + source.repository, source.config or None, revision=commit, cache_dir=scratch
             )
-            with written(folder / commit, new=True) as part:
+            with atomic_write(folder / commit, new=True) as part:
                 splits.save_to_disk(part)
     for other in folder.iterdir():
         if other.name != commit:

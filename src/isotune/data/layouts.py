@@ -15,7 +15,7 @@ from typing import Self
 
 from isotune.data.records import LONGEST_LINE, decoded_lines, opened
 from isotune.data.rows import Records
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 
 LATIN = "iso-8859-1"
 
@@ -28,7 +28,10 @@ def read_layout(layout: str, path: Path, part: str) -> Records:
     problem = f"{path}: {part}: it can't be read as the published file"
     advice = f"; remove {path.resolve()}, to fetch it again"
     # A file of another content may raise an error of almost any class.
-    with telling(Exception, problem, advice), telling(OSError, f"{path}: it can't be read"):
+    with (
+        as_input_error(Exception, problem, advice),
+        as_input_error(OSError, f"{path}: it can't be read"),
+    ):
         yield from LAYOUTS[layout](path, part)
 
 

@@ -39,7 +39,7 @@ class computed_once(Generic[T]):
         return value
 
 
-def moved(x: Tensor, device: torch.device | str) -> Tensor:
+def to_device(x: Tensor, device: torch.device | str) -> Tensor:
     """The tensor on a device.
 
     A copy from the CPU to a GPU is made from pinned memory, and nobody waits for it.
@@ -78,37 +78,37 @@ class Packed:
 
     def on_device(self, x: Tensor) -> Tensor:
         """A tensor on the device of the token ids."""
-        return moved(x, self.ids.device)
+        return to_device(x, self.ids.device)
 
     @computed_once
-    def starts(self) -> Tensor:
+    def cpu_offsets(self) -> Tensor:
         """`offsets`, on the CPU."""
         return self.lengths.cumsum(0) - self.lengths
 
     @computed_once
-    def owners(self) -> Tensor:
+    def cpu_segments(self) -> Tensor:
         """`segments`, on the CPU."""
         return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
 
     @computed_once
-    def steps(self) -> Tensor:
+    def cpu_positions(self) -> Tensor:
         """`positions`, on the CPU."""
-        return torch.arange(len(self.ids)) - self.starts[self.owners]
+        return torch.arange(len(self.ids)) - self.cpu_offsets[self.cpu_segments]
 
     @computed_once
     def offsets(self) -> Tensor:
         """[N] int64: the place of each sentence's first token."""
-        return self.on_device(self.starts)
+        return self.on_device(self.cpu_offsets)
 
     @computed_once
     def segments(self) -> Tensor:
         """[T] int64: the number of the packed sentence that each token belongs to."""
-        return self.on_device(self.owners)
+        return self.on_device(self.cpu_segments)
 
     @computed_once
     def positions(self) -> Tensor:
         """[T] int64: each token's place in its sentence, from 0."""
-        return self.on_device(self.steps)
+        return self.on_device(self.cpu_positions)
 
     @computed_once
     def bounds(self) -> Tensor:
@@ -141,12 +141,12 @@ class Packed:
         """
         last = self.lengths[:, None] - 1  # [N, 1]
         steps = torch.minimum(torch.arange(self.longest), last)  # [N, longest]
-        return self.on_device((self.starts[:, None] + steps).flatten())
+        return self.on_device((self.cpu_offsets[:, None] + steps).flatten())
 
     @computed_once
     def _out_of_padded(self) -> Tensor:
         """[T] int64: the place of each token among the N * longest places of `mask`."""
-        return self.on_device(self.owners * self.longest + self.steps)
+        return self.on_device(self.cpu_segments * self.longest + self.cpu_positions)
 
     def pad(self, x: Tensor) -> Tensor:
         """[T, ...] -> [N, longest, ...].
@@ -161,7 +161,7 @@ class Packed:
 
     def restore(self, x: Tensor) -> Tensor:
         """[N, ...] in packed order -> [N, ...] in the caller's order."""
-        return x[moved(self.order.argsort(), x.device)]
+        return x[to_device(self.order.argsort(), x.device)]
 
     def cut(self, count: int) -> list[Packed]:
         """Cuts the row into `count` parts of about equally many tokens; some can be empty.
@@ -171,7 +171,7 @@ class Packed:
         if count == 1:
             return [self]
         # Ascending: the part of each sentence.
-        part_of = self.starts * count // max(1, len(self.ids))  # [N]
+        part_of = self.cpu_offsets * count // max(1, len(self.ids))  # [N]
         return [self.select(part_of == part)[0] for part in range(count)]
 
     def select(self, chosen: Tensor) -> tuple[Packed, Tensor]:
@@ -180,7 +180,7 @@ class Packed:
         `chosen` is on the CPU. Also gives the places of their tokens in this row.
         """
         lengths = self.lengths[chosen]  # [M]
-        shift = self.starts[chosen] - (lengths.cumsum(0) - lengths)  # [M]
+        shift = self.cpu_offsets[chosen] - (lengths.cumsum(0) - lengths)  # [M]
         tokens = torch.repeat_interleave(shift, lengths)  # [tokens of the chosen]
         places = self.on_device(tokens + torch.arange(len(tokens)))
         types = None
@@ -194,18 +194,20 @@ class Packed:
     def places(self, part: Packed) -> Tensor:
         """Where the tokens of a part stand in this row: [tokens of the part] int64, on the CPU."""
         # By the caller's number of a sentence.
-        starts = torch.empty_like(self.starts).index_copy(0, self.order, self.starts)  # [N]
-        return starts[part.order][part.owners] + part.steps
+        starts = torch.empty_like(self.cpu_offsets).index_copy(
+            0, self.order, self.cpu_offsets
+        )  # [N]
+        return starts[part.order][part.cpu_segments] + part.cpu_positions
 
     def to(self, device: torch.device | str) -> Packed:
         """The same batch on another device."""
         types = None
         if self.types is not None:
-            types = moved(self.types, device)
+            types = to_device(self.types, device)
         seeds = None
         if self.seeds is not None:
-            seeds = moved(self.seeds, device)
-        return Packed(moved(self.ids, device), self.lengths, self.order, types, seeds)
+            seeds = to_device(self.seeds, device)
+        return Packed(to_device(self.ids, device), self.lengths, self.order, types, seeds)
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:

@@ -16,8 +16,8 @@ from isotune.data.hub import WAIT, find_fetched, open_hub, say_if_waiting
 from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
-from isotune.errors import InputError, telling
-from isotune.files import file_sha256, written
+from isotune.errors import InputError, as_input_error
+from isotune.files import atomic_write, file_sha256
 
 LARGEST = 100_000_000
 """Bytes of a file. The longest has some 142,000 pairs."""
@@ -103,7 +103,7 @@ def fetch_web(address: str, sha256: str = "") -> Path:
                 f"network, or put the file at {path}"
             )
         content = _download(address, path)
-        with written(path) as part:
+        with atomic_write(path) as part:
             part.write_bytes(content)
     if sha256:
         digest = file_sha256(path)
@@ -118,7 +118,7 @@ def fetch_web(address: str, sha256: str = "") -> Path:
 def _download(address: str, path: Path) -> bytes:
     """The content at an address, whole. `path` is where the file will be kept."""
     advice = f"; check the network and its proxy, or put the file at {path}"
-    with telling((HTTPException, OSError), f"{address}: it can't be fetched", advice):
+    with as_input_error((HTTPException, OSError), f"{address}: it can't be fetched", advice):
         with say_if_waiting(address):
             answer = urlopen(address, timeout=WAIT)
         with answer:

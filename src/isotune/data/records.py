@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from isotune.bundled import MODEL_FILES
 from isotune.data.rows import Cells, Record, Records, is_missing
-from isotune.errors import InputError, counted, telling
+from isotune.errors import InputError, as_input_error, counted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -184,11 +184,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     An error of reading in the block becomes one line too.
     """
     problem = f"{path}: not a whole gzip file"
-    damaged = telling((EOFError, zlib.error, gzip.BadGzipFile), problem)
+    damaged = as_input_error((EOFError, zlib.error, gzip.BadGzipFile), problem)
     open_file: Callable[..., Any] = open
     if path.suffix.lower() == ".gz":
         open_file = gzip.open
-    with telling(OSError, f"{path}: can't be read"), damaged, open_file(path, "rb") as file:
+    with as_input_error(OSError, f"{path}: can't be read"), damaged, open_file(path, "rb") as file:
         yield file
 
 
@@ -375,8 +375,8 @@ def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.Re
     unable = (pyarrow.lib.ArrowNotImplementedError, pyarrow.lib.ArrowMemoryError)
     damage = (pyarrow.ArrowException, UnicodeDecodeError)
     with (
-        telling(damage, f"{name}: not a whole parquet file"),
-        telling(unable, f"{name}: pyarrow can't read this parquet file"),
+        as_input_error(damage, f"{name}: not a whole parquet file"),
+        as_input_error(unable, f"{name}: pyarrow can't read this parquet file"),
     ):
         # It is read page by page. By default a whole row group is held, and many writers make the
         # file one row group.

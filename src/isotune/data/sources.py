@@ -38,7 +38,7 @@ from isotune.data.rows import (
     is_missing,
     to_rows,
 )
-from isotune.errors import InputError, telling, unknown
+from isotune.errors import InputError, as_input_error, unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -318,7 +318,7 @@ def items_of(rows: Iterable[Any]) -> Iterator[Any]:
     kinds = (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError)
     advice = "; give each column a name of its own, and values of one kind"
     first = 1
-    with telling(kinds, "rows: the table can't be read", advice):
+    with as_input_error(kinds, "rows: the table can't be read", advice):
         for batch in pa.RecordBatchReader.from_stream(rows):
             names = [name for name in batch.schema.names if not name.startswith(INDEX)]
             refuse_same_names(names, ROWS)

@@ -120,7 +120,7 @@ class _Content:
 
 
 @dataclass(frozen=True, eq=False)
-class TokenStore:
+class TokenDataset:
     """The token ids of every text of every row."""
 
     columns: int
@@ -157,7 +157,7 @@ class TokenStore:
         *,
         classes: Sequence[str] = (),
         keep_text: bool = False,
-    ) -> TokenStore:
+    ) -> TokenDataset:
         """Tokenises a corpus.
 
         `tokenize` cuts texts to `max_length` tokens. The ids are stored on the disk of `folder`, or
@@ -313,7 +313,7 @@ class _FlatWriter:
         return _Flat(np.memmap(self._file, self._dtype, mode="r", shape=shape), offsets)
 
 
-class BatchOrder:
+class BatchSampler:
     """Which rows make which step.
 
     Every epoch has a new order, which depends on the seed and the step alone. The rows that do not

@@ -30,7 +30,7 @@ from isotune.data.packed import Packed
 from isotune.encoder.mpnet import PASSED, take_packed
 from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
-from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
+from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, with_value
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.gpu import can_flash
 from isotune.views.augmentation import Augmentation
@@ -202,7 +202,7 @@ class Backbone(nn.Module):
         change = None
         if augmentation != Augmentation():
             change = augment
-        with self._drawing(tokens), using(PASSED, passed):
+        with self._drawing(tokens), with_value(PASSED, passed):
             states = self.run_model(inputs, layers, change)
         return {layer: self._to_packed(tokens, state) for layer, state in states.items()}
 
@@ -246,7 +246,7 @@ class Backbone(nn.Module):
         Returns {layer: hidden state}.
         """
         recording = _Recording(layers, augment)
-        with using(_recording, recording), suppress(_NothingAboveIsRead):
+        with with_value(_recording, recording), suppress(_NothingAboveIsRead):
             recording.keep(self.model(**inputs).last_hidden_state)
         return recording.states
 
@@ -255,7 +255,7 @@ class Backbone(nn.Module):
         if not self.training or tokens.seeds is None or not tokens.ids.is_cpu:
             return nullcontext()
         seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
-        return using(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
+        return with_value(DRAWS, Draws(tokens.seeds, self._to_model(tokens, seeds)))
 
     @contextmanager
     def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:

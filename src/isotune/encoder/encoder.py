@@ -18,7 +18,6 @@ from pydantic import BaseModel, ValidationError
 from torch.nn.functional import normalize
 from transformers import PreTrainedTokenizerBase
 
-from isotune.encoder.anchors import ANCHORS, TEXTS, Anchors, versions
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import CALIBRATION, Calibration
 from isotune.encoder.fingerprint import fingerprint
@@ -35,14 +34,15 @@ from isotune.encoder.heads import Head
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling, change_pooling
+from isotune.encoder.reference_outputs import REFERENCE_OUTPUTS, TEXTS, ReferenceOutputs, versions
 from isotune.encoder.saving import write_modules
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
-from isotune.errors import InputError, UselessVectors, invalid, telling, unknown
-from isotune.files import CHECKSUMS, checksums, verify_checksums, written
+from isotune.errors import InputError, UselessVectors, as_input_error, invalid, unknown
+from isotune.files import CHECKSUMS, atomic_write, checksums, verify_checksums
 from isotune.kernels import Precision
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import resolved, warn_of_bfloat16
-from isotune.kernels.threads import drawing
+from isotune.kernels.threads import seeded
 
 logger = logging.getLogger(__name__)
 B = TypeVar("B", bound=BaseModel)
@@ -78,7 +78,7 @@ class Encoder(SentenceModel):
     saved_pooling: Pooling
     """The pooling of the folder; loaded encoders alone have it."""
     _calibration: Calibration | None = None
-    _anchors: Anchors | None = None
+    _reference: ReferenceOutputs | None = None
 
     def __new__(cls, *parts: object, **options: object) -> Self:
         """Refuses the name of a model, which another library's constructor takes."""
@@ -132,7 +132,7 @@ class Encoder(SentenceModel):
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
         encoder.to(device).eval()
         if options == EncoderOptions():
-            encoder._anchors = _read(Anchors, folder / ANCHORS)
+            encoder._reference = _read(ReferenceOutputs, folder / REFERENCE_OUTPUTS)
         changed = encoder.changed()
         if changed:
             logger.warning("encoder %s: %s", folder, changed)
@@ -169,13 +169,13 @@ class Encoder(SentenceModel):
         texts are compared. Their vectors are compared too if `vectors`, or if torch, transformers
         or tokenizers have another version than then. Loading warns of what differs.
         """
-        saved = self._anchors
+        saved = self._reference
         if saved is None:
             return None
         other_versions = saved.versions != versions()
         return saved.changed(self._give(saved.texts, vectors or other_versions))
 
-    def _give(self, texts: tuple[str, ...], with_vectors: bool) -> Anchors:
+    def _give(self, texts: tuple[str, ...], with_vectors: bool) -> ReferenceOutputs:
         """The ids that the encoder gives for these texts, and the vectors if they are asked for."""
         silent = copy(self)
         silent.warn_never()
@@ -185,7 +185,9 @@ class Encoder(SentenceModel):
             with suppress(UselessVectors):
                 vectors = silent.encode(texts).astype(float).round(6).tolist()
         dtype = str(self.backbone.model.dtype).removeprefix("torch.")
-        return Anchors(texts=texts, ids=silent.tokenize(texts), vectors=vectors, dtype=dtype)
+        return ReferenceOutputs(
+            texts=texts, ids=silent.tokenize(texts), vectors=vectors, dtype=dtype
+        )
 
     @property
     def calibration(self) -> Calibration | None:
@@ -279,14 +281,14 @@ class Encoder(SentenceModel):
         Raises:
             InputError: the folder exists already or can't be written.
         """
-        with written(Path(path), new=True) as folder:
+        with atomic_write(Path(path), new=True) as folder:
             folder.mkdir()
             write_modules(self, folder)
             calibration = self.calibration
             if calibration:
                 calibration.save(folder)
-            anchors = self._give(TEXTS, with_vectors=True)
-            (folder / ANCHORS).write_text(anchors.model_dump_json() + "\n", "utf-8")
+            reference = self._give(TEXTS, with_vectors=True)
+            (folder / REFERENCE_OUTPUTS).write_text(reference.model_dump_json() + "\n", "utf-8")
             names = sorted(
                 file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
             )
@@ -322,7 +324,7 @@ class _Parts:
         layers = options.layers
         pooler: list[Head] = []
         # A new layer draws random weights before it gets those of the folder.
-        with drawing():
+        with seeded():
             saved = read_modules(folder)
             backbone = Backbone(load_model(saved.transformer, dtype, verified))
             if mode == "pooler":
@@ -453,7 +455,7 @@ def _fitted(weights: torch.Tensor, tokens: int, vocabulary: int, model: str | Pa
 
 def _unit_vectors(vectors: ArrayLike) -> torch.Tensor:
     """Vectors [d] or [N, d] as [N, d], each scaled to length 1."""
-    with telling((TypeError, ValueError), "similarity compares arrays of vectors"):
+    with as_input_error((TypeError, ValueError), "similarity compares arrays of vectors"):
         array = np.atleast_2d(np.asarray(vectors))
     if array.dtype.kind in "iu":
         array = array.astype(np.float32)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.bundled import has_model, local_model
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 
 MODULES = "modules.json"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -78,7 +78,7 @@ def model_folder(model: str | Path) -> Path | None:
     if folder is None:
         _check_hub_name(str(model), name)
         return None
-    with telling(OSError, f"model {name}: it can't be read"):
+    with as_input_error(OSError, f"model {name}: it can't be read"):
         if not folder.is_dir():
             raise InputError(
                 f"model {name}: this is a file; give the folder that holds config.json and the "

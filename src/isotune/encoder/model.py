@@ -93,7 +93,7 @@ class SentenceModel(nn.Module):
         # The warnings that were given. A copy with another prompt has the same set.
         self._warned: set[str] = set()
 
-    def reading(self, pooling: Pooling, heads: Heads) -> Self:
+    def with_pooling(self, pooling: Pooling, heads: Heads) -> Self:
         """An encoder of the same weights that pools otherwise, or has other heads."""
         other = copy(self)
         other._modules = {**self._modules, "heads": heads}

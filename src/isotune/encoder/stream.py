@@ -26,7 +26,7 @@ from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.memory import give_back
 from isotune.kernels.cpu.prepacked import prepacked
-from isotune.kernels.threads import keeping_threads, sharing, single_threads
+from isotune.kernels.threads import restored_threads, shared_setting, single_threads
 
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough
 # to hold two parts.
@@ -139,7 +139,7 @@ def encode_stream(
     The arguments are as `Encoder.encode_parts` has them.
     """
     modes = _modes.setdefault(encoder, [])
-    with sharing(modes, lambda: encoder.training, encoder.eval, encoder.train):
+    with shared_setting(modes, lambda: encoder.training, encoder.eval, encoder.train):
         parts = parts_of(sentences)
         part = next(parts, [])
         ids = _tokenized(encoder, part)
@@ -186,7 +186,7 @@ class _Batches:
         lengths = [len(tokens) for tokens in ids]
         # A new thread asks for torch's number of threads here for the first time. It waits for
         # threads that are being started elsewhere, because meanwhile the number is theirs.
-        with keeping_threads() as torch_threads:
+        with restored_threads() as torch_threads:
             pass
         self.batches = encoder.batches(lengths, torch_threads)
         self.by_workers = self._suit_workers(sum(lengths), torch_threads)

@@ -43,9 +43,9 @@ def wk_pooling(states: Sequence[Tensor], tokens: Packed, *, released: bool = Fal
         # The weights need float64.
         return wk_pooling(x.cpu().unbind(1), tokens.to("cpu"), released=released).to(x.device)
     layers, importance = _weights(x.detach(), released)  # [T, L], [T]
-    lengths = tokens.lengths[tokens.owners]  # [T]
+    lengths = tokens.lengths[tokens.cpu_segments]  # [T]
     # The last token, unless it is alone.
-    left_out = tokens.on_device((tokens.steps == lengths - 1) & (lengths > 1))  # [T]
+    left_out = tokens.on_device((tokens.cpu_positions == lengths - 1) & (lengths > 1))  # [T]
     importance = torch.where(left_out, 0.0, importance)
     total = importance.new_zeros(len(tokens)).index_add(0, tokens.segments, importance)  # [N]
     shares = (importance / total[tokens.segments]).to(x.dtype)  # [T]

@@ -73,10 +73,10 @@ def chunk_that_fits(
     activation_bytes = 4 * KEPT * backbone.dimension * backbone.layers * tokens
     # The share of all tokens that this process may hold at once.
     share = (free / 3 - weight_bytes) / activation_bytes
-    if share * workers.processes >= 1:
+    if share * workers.world_size >= 1:
         return None
     rows = max(len(view.tokens) for view in views)
-    return max(1, int(share * rows / workers.shares(tokens)))
+    return max(1, int(share * rows / workers.shard_count(tokens)))
 
 
 class StepEncoding:
@@ -125,7 +125,7 @@ class StepEncoding:
 
         Autocast, and the dropout of the model, have to be as they were in `encode`.
         """
-        take_back(self.groups, self.parameters(), self._workers)
+        backpropagate(self.groups, self.parameters(), self._workers)
 
     def parameters(self) -> list[nn.Parameter]:
         """The weights that are trained behind the vectors."""
@@ -166,20 +166,22 @@ class StepEncoding:
         workers = self._workers
         sizes = [len(view.tokens) for view in views]
         row = _joined(views)
-        parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
-        shares = [self._passes(row, part, max(sizes)) for part in workers.own(parts)]
+        parts = row.tokens.cut(workers.world_size * workers.shard_count(len(row.tokens.ids)))
+        shares = [self._passes(row, part, max(sizes)) for part in workers.local_shards(parts)]
         vectors = self._forward(shares)
         if vectors is None:
             vectors = self._no_vectors(row, max(sizes))
         part_counts = [_count_vectors(_part(row, part)) for part in parts]
-        counts = [sum(workers.own(part_counts, rank)) for rank in range(workers.processes)]
-        leaf = workers.gather(vectors, counts)
+        counts = [
+            sum(workers.local_shards(part_counts, rank)) for rank in range(workers.world_size)
+        ]
+        representations = workers.all_gather(vectors, counts)
         if torch.is_grad_enabled() and row.backbone is None and self.parameters():
             start = sum(counts[: workers.rank])
-            self.groups.append(Encoded(leaf.requires_grad_(), shares, start))
+            self.groups.append(Encoded(representations.requires_grad_(), shares, start))
         if isinstance(row.pooling, TokenStates):
-            return (leaf,)
-        return torch.split(row.tokens.restore(leaf), sizes)
+            return (representations,)
+        return torch.split(row.tokens.restore(representations), sizes)
 
     def _passes(self, row: View, part: Packed, sentences: int) -> list[Pass]:
         """The passes of a worker whose share is this part of a row.
@@ -228,16 +230,16 @@ class StepEncoding:
 
     def _gradients_at(self, noises: Sequence[Tensor], loss: Tensor) -> list[Tensor]:
         """The gradients, at noises behind the vectors so far, of a loss of these vectors."""
-        leaves = [group.leaf for group in self.groups]
-        loss.backward(inputs=leaves, retain_graph=True)
-        take_back(self.groups, noises, self._workers, again=True)
+        all_representations = [group.representations for group in self.groups]
+        loss.backward(inputs=all_representations, retain_graph=True)
+        backpropagate(self.groups, noises, self._workers, again=True)
         # The gradient of the step's loss is to come.
-        for leaf in leaves:
-            leaf.grad = None
+        for representations in all_representations:
+            representations.grad = None
         gradients = []
         for noise in noises:
             gradient = torch.zeros_like(noise) if noise.grad is None else noise.grad
-            gradients.append(self._workers.add(gradient))
+            gradients.append(self._workers.all_reduce_sum(gradient))
         return gradients
 
 
@@ -279,16 +281,16 @@ class Pass:
 class Encoded(NamedTuple):
     """The vectors of views that were encoded together, and this process's passes among them."""
 
-    leaf: Tensor
+    representations: Tensor
     """[N, d], the vectors of all workers' passes, one pass after another."""
 
     shares: Sequence[Sequence[Pass]]
     """The passes of each thread."""
 
     start: int
-    """The number of the first vector of this process in the leaf."""
+    """The number of this process's first vector among them."""
 
-    def gradients(self, leaf_gradient: Tensor) -> list[list[tuple[Pass, Tensor]]]:
+    def gradients(self, gradient_of_all: Tensor) -> list[list[tuple[Pass, Tensor]]]:
         """The passes of each thread, with the gradients of their vectors."""
         start = self.start
         threads = []
@@ -296,16 +298,16 @@ class Encoded(NamedTuple):
             passes = []
             for current in share:
                 end = start + current.count
-                passes.append((current, leaf_gradient[start:end]))
+                passes.append((current, gradient_of_all[start:end]))
                 start = end
             threads.append(passes)
         return threads
 
 
-def take_back(
+def backpropagate(
     groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: Workers, again: bool = False
 ) -> None:
-    """Takes the gradients at the leaves backward, and adds this process's part to the parameters'.
+    """Takes the gradients at the vectors backward, and adds this process's part to the parameters'.
 
     Autocast, and the dropout of the model, have to be as they were. `again` says that another call
     follows.
@@ -323,9 +325,9 @@ def _passes_of_threads(groups: Sequence[Encoded]) -> list[list[tuple[Pass, Tenso
     """The passes of each thread in all groups, with the gradients of their vectors."""
     threads: list[list[tuple[Pass, Tensor]]] = []
     for group in groups:
-        if group.leaf.grad is None:
+        if group.representations.grad is None:
             continue
-        for number, passes in enumerate(group.gradients(group.leaf.grad)):
+        for number, passes in enumerate(group.gradients(group.representations.grad)):
             if number == len(threads):
                 threads.append([])
             threads[number].extend(passes)

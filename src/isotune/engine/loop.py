@@ -20,9 +20,9 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from isotune.data.rows import Row
-from isotune.data.tokens import TokenStore
+from isotune.data.tokens import TokenDataset
 from isotune.encoder.encoder import Encoder
-from isotune.engine.feed import Feeder
+from isotune.engine.loader import StepLoader
 from isotune.engine.objectives import Objectives
 from isotune.engine.step import Stepper, Update
 from isotune.engine.workers import Workers
@@ -53,7 +53,7 @@ def train_steps(
         scratch=Path(gettempdir()),
         encoder=encoder,
         objectives=objectives,
-        feeder=Feeder({ROWS: tokens}, objectives.method.feeds(), options, seed, stage=0),
+        loader=StepLoader({ROWS: tokens}, objectives.method.feeds(), options, seed, stage=0),
         options=options,
     )
     stepper.open()
@@ -65,11 +65,11 @@ def train_steps(
 
 def tokenized(
     rows: Iterable[Row], method: Method, encoder: Encoder, options: TrainingOptions
-) -> TokenStore:
+) -> TokenDataset:
     """The tokens of the rows that a method makes from these rows."""
     (feed,) = method.feeds().values()
     length = min(options.max_length, encoder.max_length)
-    return TokenStore.build(
+    return TokenDataset.build(
         method.prepare(rows, cache=None, say=lambda line: None),
         feed.rows,
         partial(method.tokenize, encoder, max_length=length),

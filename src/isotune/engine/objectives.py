@@ -12,7 +12,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.engine.forward import Adversary
 from isotune.errors import InputError
-from isotune.kernels.threads import drawing
+from isotune.kernels.threads import seeded
 from isotune.methods import METHODS
 from isotune.methods.method import Batch, Method, VectorView, View
 from isotune.methods.mlm import MLM
@@ -105,7 +105,7 @@ def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objective
     # A method may load such a model late, when it needs it.
     for model in stage.options.named(Use.LOAD):
         local_folder(model)
-    with drawing(seed):
+    with seeded(seed):
         method = METHODS[stage.method](stage.options, encoder)
         if not training.mlm_weight:
             return Objectives(method)

@@ -16,12 +16,12 @@ from torch.optim import SGD, AdamW
 
 from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
-from isotune.engine.feed import Feeder
 from isotune.engine.forward import StepEncoding
+from isotune.engine.loader import StepLoader
 from isotune.engine.objectives import Objectives, check_frozen_blocks
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
-from isotune.kernels.threads import drawing
+from isotune.kernels.threads import seeded
 from isotune.methods.method import ClosedForm
 from isotune.recipes import TrainingOptions
 
@@ -141,7 +141,7 @@ class Stepper:
         scratch: Path,
         encoder: Encoder,
         objectives: Objectives,
-        feeder: Feeder,
+        loader: StepLoader,
         options: TrainingOptions,
     ) -> None:
         """Prepares the weights of the encoder for training: what is not trained is frozen.
@@ -158,14 +158,14 @@ class Stepper:
         """
         self.encoder = encoder
         self.objectives = objectives
-        self.feeder = feeder
+        self.loader = loader
         self.options = options
-        self.total = options.total_steps(feeder.steps_per_epoch)
+        self.total = options.total_steps(loader.steps_per_epoch)
         """The number of updates of the stage."""
         self.optimizer = build_optimizer(encoder, objectives, options)
         self.parts: Parts = {"optimizer": self.optimizer}
         """What a checkpoint holds, beside encoder and objectives."""
-        self._warmup = options.warmup_steps(self.total, feeder.steps_per_epoch)
+        self._warmup = options.warmup_steps(self.total, loader.steps_per_epoch)
         self._seed = seed
         self._stage = stage
         self._workers = workers
@@ -178,9 +178,9 @@ class Stepper:
         """
         method = self.objectives.method
         if method.cached:
-            self.feeder.corpus.cache(self.encoder, self._scratch, self._workers)
+            self.loader.only.cache(self.encoder, self._scratch, self._workers)
         if method.teachers:
-            self.feeder.corpus.teach(method.teachers)
+            self.loader.only.teach(method.teachers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0.
@@ -189,10 +189,10 @@ class Stepper:
         so the passes can be cut in any way.
         """
         passes_seed = derive_seed(self._seed, "passes", self._stage, step)
-        with drawing(derive_seed(self._seed, "dropout", self._stage, step)):
+        with seeded(derive_seed(self._seed, "dropout", self._stage, step)):
             self.encoder.train()
             self.objectives.train()
-            batch = self.feeder.batch(step)
+            batch = self.loader.batch(step)
             encoding = StepEncoding(
                 self.encoder, self._workers, passes_seed, self.options.chunk_size
             )
@@ -202,7 +202,7 @@ class Stepper:
                 terms = terms_of(vectors)
             terms |= self.objectives.penalties(self.encoder)
             loss = torch.stack(list(terms.values())).sum()
-            self._take_back(loss, encoding)
+            self._backpropagate(loss, encoding)
             norm = nn.utils.clip_grad_norm_(
                 self.optimizer.parameters, self.options.max_gradient_norm
             )
@@ -221,7 +221,7 @@ class Stepper:
             self.optimizer.step(share)
             return update
 
-    def _take_back(self, loss: Tensor, encoding: StepEncoding) -> None:
+    def _backpropagate(self, loss: Tensor, encoding: StepEncoding) -> None:
         """Leaves the gradient of the loss at all parameters, the same in every process.
 
         The loss goes back to the vectors and to the layers behind them in every process; from the
@@ -229,10 +229,10 @@ class Stepper:
         """
         parameters = self.optimizer.parameters
         loss.backward()
-        self._workers.count_once(parameters)
+        self._workers.keep_on_rank_zero(parameters)
         with self._autocast():
             encoding.backward()
-        self._workers.add_gradients(parameters)
+        self._workers.all_reduce_gradients(parameters)
 
     def _autocast(self) -> torch.autocast:
         """Within it, forward passes have the stage's precision."""
@@ -244,29 +244,34 @@ class Fit:
     """Makes the only update of a stage with a closed form: fits the method to all vectors."""
 
     def __init__(
-        self, workers: Workers, scratch: Path, encoder: Encoder, method: ClosedForm, feeder: Feeder
+        self,
+        workers: Workers,
+        scratch: Path,
+        encoder: Encoder,
+        method: ClosedForm,
+        loader: StepLoader,
     ) -> None:
         """The vectors are kept in a nameless file in the folder `scratch`.
 
         Raises:
             InputError: there are too few texts.
         """
-        method.check(len(feeder.corpus.store))
+        method.check(len(loader.only.store))
         self.total = 1
         self.parts: Parts = {}
         self._workers = workers
         self._scratch = scratch
         self._encoder = encoder
         self._method = method
-        self._corpus = feeder.corpus
+        self._texts = loader.only
 
     def open(self) -> None:
         """Nothing has to be ready before the update."""
 
     def update(self, step: int) -> None:
         """Makes the update."""
-        self._method.count(self._encoder, torch.from_numpy(self._corpus.store.token_counts()))
-        vectors = self._corpus.cache(self._encoder, self._scratch, self._workers)
+        self._method.count(self._encoder, torch.from_numpy(self._texts.store.token_counts()))
+        vectors = self._texts.cache(self._encoder, self._scratch, self._workers)
         self._method.fit(self._encoder, vectors)
 
 

@@ -26,7 +26,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from isotune.errors import InputError
 from isotune.kernels.device import default_device
-from isotune.kernels.threads import compute_alone, keeping_threads, single_threads
+from isotune.kernels.threads import compute_alone, restored_threads, single_threads
 
 T = TypeVar("T")
 
@@ -50,13 +50,13 @@ class Workers:
     def __init__(self, threads: int = 1, group: dist.ProcessGroup | None = None) -> None:
         """Takes the number of threads of this process, and the processes; None for this alone."""
         self.threads = threads
-        self.processes = 1
+        self.world_size = 1
         self.rank = 0
         """The number of this process."""
         if group is not None:
-            self.processes = dist.get_world_size(group)
+            self.world_size = dist.get_world_size(group)
             self.rank = dist.get_rank(group)
-        self.leads = self.rank == 0
+        self.is_rank_zero = self.rank == 0
         """Whether this process is the first, which alone writes files."""
         self._group = group
         # A job has the same thread in every step: a thread's memory, once freed, is kept for it.
@@ -65,15 +65,15 @@ class Workers:
             self._pools = [single_threads("worker", 1) for _ in range(threads)]
         self._threads_of_each = 1
 
-    def shares(self, tokens: int) -> int:
+    def shard_count(self, tokens: int) -> int:
         """How many shares each process makes of a batch of so many tokens: up to one a thread."""
-        return max(1, min(self.threads, tokens // (self.processes * SMALLEST)))
+        return max(1, min(self.threads, tokens // (self.world_size * SMALLEST)))
 
-    def own(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
+    def local_shards(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
         """The part of process `rank`, or else of this process, of the shares of all processes."""
         if rank is None:
             rank = self.rank
-        count = -(-len(shares) // self.processes)
+        count = -(-len(shares) // self.world_size)
         return shares[rank * count : (rank + 1) * count]
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
@@ -104,12 +104,12 @@ class Workers:
         """Has each worker compute with so many of torch's threads."""
         if count == self._threads_of_each:
             return
-        with keeping_threads():
+        with restored_threads():
             for pool in self._pools:
                 pool.submit(compute_alone, count).result()
         self._threads_of_each = count
 
-    def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
+    def all_gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """Joins the rows [n, ...] of all processes, in their order.
 
         `counts` are the numbers of rows of each process.
@@ -122,22 +122,22 @@ class Workers:
         dist.all_gather(parts, padded, self._group)
         return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
 
-    def add(self, x: Tensor) -> Tensor:
+    def all_reduce_sum(self, x: Tensor) -> Tensor:
         """The sum of the tensors of all processes."""
         if self._group is not None:
             dist.all_reduce(x, group=self._group)
         return x
 
-    def count_once(self, parameters: Iterable[nn.Parameter]) -> None:
+    def keep_on_rank_zero(self, parameters: Iterable[nn.Parameter]) -> None:
         """Clears gradients that every process has computed, in all processes but the first.
 
         So the sum counts them once.
         """
-        if not self.leads:
+        if not self.is_rank_zero:
             for parameter in parameters:
                 parameter.grad = None
 
-    def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Sums each parameter's gradient over the processes.
 
         A gradient that no process has stays None, so the parameter does not decay.
@@ -151,7 +151,7 @@ class Workers:
             if gradient is None:
                 gradient = torch.zeros_like(parameter)
             gradients.append(gradient.flatten())
-        total = self.add(torch.cat(gradients))
+        total = self.all_reduce_sum(torch.cat(gradients))
         sizes = [parameter.numel() for parameter in parameters]
         for parameter, gradient in zip(parameters, total.split(sizes), strict=True):
             parameter.grad = gradient.view_as(parameter)
@@ -159,10 +159,10 @@ class Workers:
     def _used(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
         """The parameters for which some process has a gradient."""
         here = [parameter.grad is not None for parameter in parameters]
-        counts = self.add(torch.tensor(here, dtype=torch.int32)).tolist()
+        counts = self.all_reduce_sum(torch.tensor(here, dtype=torch.int32)).tolist()
         return [parameter for parameter, count in zip(parameters, counts, strict=True) if count]
 
-    def highest(self, number: int) -> int:
+    def all_reduce_max(self, number: int) -> int:
         """The highest of the numbers of all processes."""
         if self._group is None:
             return number
@@ -170,24 +170,24 @@ class Workers:
         dist.all_reduce(numbers, dist.ReduceOp.MAX, self._group)
         return int(numbers)
 
-    def by_leader(self, act: Callable[[], T]) -> T:
+    def on_rank_zero(self, act: Callable[[], T]) -> T:
         """Has the first process act; all processes get its result."""
-        outcome = [act() if self.leads else None]
+        outcome = [act() if self.is_rank_zero else None]
         if self._group is not None:
             dist.broadcast_object_list(outcome, group=self._group, group_src=0)
         return outcome[0]  # type: ignore[return-value]
 
     @contextmanager
-    def leader_first(self) -> Iterator[None]:
+    def rank_zero_first(self) -> Iterator[None]:
         """A block that the first process has left, without an error, before the others enter it."""
-        if not self.leads:
+        if not self.is_rank_zero:
             self._wait_for_all()
         yield
-        if self.leads:
+        if self.is_rank_zero:
             self._wait_for_all()
 
     def _wait_for_all(self) -> None:
-        self.highest(0)
+        self.all_reduce_max(0)
 
     @contextmanager
     def one_error(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from isotune.kernels.threads import drawing
+from isotune.kernels.threads import seeded
 
 Integers = NDArray[np.int64]
 
@@ -135,7 +135,7 @@ def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Ten
     sizes = [x.shape[1], classes]
     if hidden:
         sizes.insert(1, hidden)
-    with drawing(seed):
+    with seeded(seed):
         linears = [nn.Linear(*size) for size in pairwise(sizes)]
     layers = []
     for linear in linears:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self, TypeAlias, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import InputError, invalid, telling, unknown
+from isotune.errors import InputError, as_input_error, invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -72,7 +72,7 @@ class Result(BaseModel):
         Raises `InputError` if it can't be read or is no such result.
         """
         try:
-            with telling(OSError, f"{path}: it can't be read"):
+            with as_input_error(OSError, f"{path}: it can't be read"):
                 return cls.model_validate_json(path.read_bytes())
         except ValidationError as error:
             problem = invalid(str(path), error)

@@ -21,7 +21,7 @@ from isotune.data import Pair, ScoredPairs
 from isotune.data.records import read_file
 from isotune.data.rows import Record, normalized
 from isotune.data.sources import Source
-from isotune.errors import InputError, counted, telling, unknown
+from isotune.errors import InputError, as_input_error, counted, unknown
 from isotune.evaluation.copies import Groups, groups_of_copies, tell_copies
 from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
 from isotune.evaluation.task_rows import place_and_part, rows_of
@@ -179,7 +179,7 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
     if split not in splits:
         raise unknown(f"split of {folder}", split, splits)
     problem = f"{folder}: a column or an id is missing, or a score is no whole number"
-    with telling((KeyError, ValueError), problem):
+    with as_input_error((KeyError, ValueError), problem):
         queries = _read_texts(folder / "queries.jsonl")
         corpus = _read_texts(folder / "corpus.jsonl")
         # Of equally near documents, the one with the larger id comes first.

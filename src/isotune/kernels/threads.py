@@ -53,7 +53,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def sharing(
+def shared_setting(
     before: list[T],
     get: Callable[[], T],
     change: Callable[[], object],
@@ -80,7 +80,7 @@ def sharing(
 
 
 @contextmanager
-def drawing(seed: int = 0) -> Iterator[None]:
+def seeded(seed: int = 0) -> Iterator[None]:
     """Has torch's default generators begin at a seed for a `with` block, for this thread alone.
 
     Then it puts them back.
@@ -119,7 +119,7 @@ def compute_alone(threads: int = 1) -> None:
 
 
 @contextmanager
-def keeping_threads() -> Iterator[int]:
+def restored_threads() -> Iterator[int]:
     """Gives torch's number of threads for a `with` block, in which others may set theirs.
 
     Threads that start later keep the number. The last call of `torch.set_num_threads`, in any
@@ -137,7 +137,7 @@ def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:
 
     They are as many as torch has, or `count`.
     """
-    with keeping_threads() as threads:
+    with restored_threads() as threads:
         count = count or threads
         pool = ThreadPoolExecutor(count, name, initializer=compute_alone)
         started = Barrier(count + 1)

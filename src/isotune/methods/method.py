@@ -26,7 +26,7 @@ from typing import Any, Literal, Self, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
-from isotune.data.packed import Packed, moved
+from isotune.data.packed import Packed, to_device
 from isotune.data.rows import Row, Sentence
 from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
@@ -135,14 +135,14 @@ class Batch:
         """The same batch on another device."""
         targets = self.targets
         if targets is not None:
-            targets = moved(targets, device)
+            targets = to_device(targets, device)
         return replace(
             self,
             texts=tuple(text.to(device) for text in self.texts),
             targets=targets,
             feeds={name: batch.to(device) for name, batch in self.feeds.items()},
             masked=tuple(masked.to(device) for masked in self.masked),
-            vectors=tuple(moved(vectors, device) for vectors in self.vectors),
+            vectors=tuple(to_device(vectors, device) for vectors in self.vectors),
         )
 
     @classmethod

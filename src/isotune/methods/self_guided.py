@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
-from isotune.data.packed import moved
+from isotune.data.packed import to_device
 from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
@@ -119,4 +119,4 @@ def _drawn_layer(layers: Tensor, generator: Generator) -> Tensor:
     """One layer of each sentence, by the sampler sigma: [N, layers, d] -> [N, d]."""
     numbers = torch.randint(layers.shape[1], (len(layers),), generator=generator)
     sentences = torch.arange(len(layers), device=layers.device)
-    return layers[sentences, moved(numbers, layers.device)]
+    return layers[sentences, to_device(numbers, layers.device)]

@@ -15,7 +15,7 @@ from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
-from isotune.errors import telling
+from isotune.errors import as_input_error
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
@@ -43,7 +43,7 @@ def _added_licence(card: Path) -> str:
     if not card.exists():
         return ""
     problem = f"{card}: its first lines are no YAML"
-    with telling(Exception, problem, "; mend the file, or remove it"):
+    with as_input_error(Exception, problem, "; mend the file, or remove it"):
         metadata = metadata_load(card) or {}
     if "isotune" not in (metadata.get("tags") or ()):
         return ""

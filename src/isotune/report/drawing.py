@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotune.files import written
+from isotune.files import atomic_write
 
 BLUE = "#0072B2"
 VERMILION = "#D55E00"
@@ -140,7 +140,7 @@ def names_down(ax: Axes, names: Sequence[str]) -> None:
 @styled
 def save_png(figure: Figure, path: Path) -> None:
     """Writes the figure as a PNG at a printer's resolution."""
-    with written(path) as part:
+    with atomic_write(path) as part:
         figure.savefig(part, format="png", dpi=PNG_DPI)
 
 

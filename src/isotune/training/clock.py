@@ -62,7 +62,7 @@ class Clock:
             return
         needed = step + (SCORINGS + evaluates) * self.evaluation
         late = time.monotonic() + needed > self._end
-        if not self._run.workers.highest(int(late)):
+        if not self._run.workers.all_reduce_max(int(late)):
             return
         progress = self._progress
         stage = progress.stage + 1
@@ -101,7 +101,7 @@ def time_for_training(
             f"to load and to score the start took {spent:,.0f} s, "
             f"and to score the result takes {end:,.0f} s"
         )
-        if run.workers.highest(int(left <= 0)):
+        if run.workers.all_reduce_max(int(left <= 0)):
             raise InputError(
                 f"time_limit {limit:,.0f} s: too short: {costs}; start again with more time"
             )

@@ -12,7 +12,7 @@ from typing import Any
 from isotune.evaluation import GROUPS
 from isotune.evaluation.tasks import GENERAL_TASK
 from isotune.recipes import Recipe
-from isotune.training.corpora import MUCH_OVERLAP
+from isotune.training.run_data import MUCH_OVERLAP
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ from isotune.evaluation.results import DevGain, Difference, RunEvaluation, Verdi
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
-from isotune.training.corpora import read_entries
 from isotune.training.judges import Judges, Scores, find_judges, trained_rows
 from isotune.training.recorder import Recorder, RunContext
+from isotune.training.run_data import read_entries
 from isotune.training.run_folder import Progress
 
 
@@ -195,13 +195,13 @@ def compare_with_start(
     before = start()
     recorder.advance()
     if progress.best_step or scored_on.reshaped:
-        after = run.workers.by_leader(partial(measurements, kept, EncoderOptions(), scored_on))
+        after = run.workers.on_rank_zero(partial(measurements, kept, EncoderOptions(), scored_on))
     else:
         after = _of_copy(before, kept)
     recorder.advance()
     comparison = _comparison(run, recipe, scored_on, progress, before, after)
     _tell_scores(recorder, comparison)
-    run.workers.by_leader(partial(_write, run, comparison, scored_on, before, after))
+    run.workers.on_rank_zero(partial(_write, run, comparison, scored_on, before, after))
     return comparison
 
 

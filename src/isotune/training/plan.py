@@ -30,10 +30,10 @@ from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.training import run_folder
-from isotune.training.corpora import STDIN, Corpora
 from isotune.training.outcome import Scored
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.request import Request
+from isotune.training.run_data import STDIN, RunData
 from isotune.training.run_folder import START, Progress
 
 PAPERS_WIDTH = 768
@@ -58,7 +58,7 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
     choice = request.choice
     fitting = ""
     if not choice.recipe and not choice.method:
-        fitting = workers.by_leader(partial(recipe_of_model, request.model, choice.pairs))
+        fitting = workers.on_rank_zero(partial(recipe_of_model, request.model, choice.pairs))
     recipe = resolve(
         request.sources if request.rows is None else None,
         choice.recipe or fitting,
@@ -67,7 +67,7 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
         pairs=choice.pairs,
         with_stand_ins=choice.stand_ins,
     )
-    precision = workers.by_leader(_faster_precision)
+    precision = workers.on_rank_zero(_faster_precision)
     return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), fitting)
 
 
@@ -171,7 +171,7 @@ class Plan:
     recipe: Recipe
     """What the stages do."""
 
-    corpora: Corpora
+    run_data: RunData
     """What they read."""
 
     data: ScoredData
@@ -283,8 +283,8 @@ def make_plan(
         InputError: something that a stage to come needs is missing, or doesn't fit.
     """
     data = _load_scored_data(recipe)
-    corpora = Corpora(recipe, rows, data.pairs, run)
-    corpora.check(progress.stage)
+    run_data = RunData(recipe, rows, data.pairs, run)
+    run_data.check(progress.stage)
     encoder = load_start()
     start_pooling = ""
     pooled = ""
@@ -296,11 +296,11 @@ def make_plan(
             pooled = f"pooled by {used}, where isotune evaluate pools it by {own}"
     disk = run_folder.check_space(run.folder, encoder)
     methods = _attach_past_stages(recipe, progress, encoder)
-    methods += _try_stages(recipe.stages[progress.stage :], corpora, deepcopy(encoder))
+    methods += _try_stages(recipe.stages[progress.stage :], run_data, deepcopy(encoder))
     last = methods[-1]
     plan = Plan(
         recipe=recipe,
-        corpora=corpora,
+        run_data=run_data,
         data=data,
         start_pooling=start_pooling,
         pooled=pooled,
@@ -308,7 +308,7 @@ def make_plan(
         by_rows=bool(last.scored("dev")),
         predicts=type(last).predict is not Method.predict,
         reshaped=any(method.adds.reshapes for method in methods),
-        sentences=sample_sentences(corpora.sentences(methods[0]), recipe.seed),
+        sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
     )
     return plan, encoder
 
@@ -333,13 +333,13 @@ def _attach_past_stages(recipe: Recipe, progress: Progress, encoder: Encoder) ->
     return methods
 
 
-def _try_stages(stages: Sequence[Stage], corpora: Corpora, encoder: Encoder) -> list[Method]:
+def _try_stages(stages: Sequence[Stage], run_data: RunData, encoder: Encoder) -> list[Method]:
     """Tries method and data of the stages to come on a copy of the encoder; gives their methods."""
     methods = []
     for stage in stages:
         objectives = build_objectives(stage, encoder)
         objectives.attach(encoder)
-        corpora.try_stage(stage, objectives.method, encoder)
+        run_data.try_stage(stage, objectives.method, encoder)
         blocks = encoder.backbone.layers
         dev_layers = stage.training.as_released.dev_layers
         dev_pooling = change_pooling(encoder.pooling, None, dev_layers, blocks)

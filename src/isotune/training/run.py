@@ -130,13 +130,13 @@ def _opened(request: Request, audience: _Audience, workers: Workers) -> Iterator
             check_same_kind(request, opened.recipe)
         else:
             for copy in request.copies:
-                workers.by_leader(copy)
+                workers.on_rank_zero(copy)
         # Processes agree on one error before the first of them removes the folder of a failed run.
         with _recorder(opened, folder, audience, workers) as recorder, workers.one_error():
             context = RunContext(
                 folder=folder,
                 recorder=recorder,
-                stop=StopSignal(tell=workers.leads and not audience.quiet),
+                stop=StopSignal(tell=workers.is_rank_zero and not audience.quiet),
                 seed=opened.recipe.seed,
                 workers=workers,
                 begun=time.monotonic() - opened.progress.seconds,
@@ -146,7 +146,7 @@ def _opened(request: Request, audience: _Audience, workers: Workers) -> Iterator
 
 def _recorder(opened: OpenedRun, folder: Path, audience: _Audience, workers: Workers) -> Recorder:
     """The recorder of a run. The first process alone writes and is heard."""
-    if not workers.leads:
+    if not workers.is_rank_zero:
         return Recorder(None, quiet=True)
     return Recorder(folder, opened.progress.metrics_bytes, audience.quiet, audience.watch)
 
@@ -211,7 +211,7 @@ class _Run:
     def _measure_start(self, plan: Plan) -> Callable[[], Measures]:
         """What measures the start when it is first asked to, by the first process for all."""
         measure = partial(measurements, self.model, self.recipe.encoder, plan.scored_on)
-        return cache(partial(self.workers.by_leader, measure))
+        return cache(partial(self.workers.on_rank_zero, measure))
 
     def _train_stages(
         self, plan: Plan, encoder: Encoder, measure_start: Callable[[], Measures]
@@ -243,7 +243,7 @@ class _Run:
         method = objectives.method
         for line in lines_of_stage(self.recipe, number, method, encoder):
             self.recorder.say(line)
-        data = plan.corpora.load(number, stage, method, encoder)
+        data = plan.run_data.load(number, stage, method, encoder)
         scorer = choose_scorer(options, method, plan.data.dev, data.dev, self.workers)
         end = self._end_of_stage(number, measure_start)
         training = StageTraining(
@@ -300,7 +300,7 @@ class _Run:
         """Saves the kept encoder, and compares it with the start unless a signal came."""
         progress = self.progress
         signal = self.context.stop.received
-        kept = self.workers.by_leader(partial(save_kept, encoder, self.folder))
+        kept = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder))
         if signal and not progress.over:
             start = "" if progress.best_step else ", the start"
             self.recorder.say(f"encoder so far: {kept}, from step {progress.best_step}{start}")
@@ -308,17 +308,17 @@ class _Run:
         comparison = compare_with_start(
             self.context, self.recipe, measure_start, kept, plan.scored_on, progress
         )
-        self.workers.by_leader(partial(write_card, encoder, kept))
-        report = self.workers.by_leader(partial(write_report, self.folder))
+        self.workers.on_rank_zero(partial(write_card, encoder, kept))
+        report = self.workers.on_rank_zero(partial(write_report, self.folder))
         if progress.over and progress.stage == len(self.recipe.stages) - 1:
             self._mark_finished()
             ended = EndedRun(self.folder, self.model, kept, self.recipe, comparison, plan.predicts)
-            for line in self.workers.by_leader(lambda: list(what_next(ended))):
+            for line in self.workers.on_rank_zero(lambda: list(what_next(ended))):
                 self.recorder.say(line)
             self.recorder.say(comparison.decision)
         return Result(self.folder, report, comparison, None)
 
     def _mark_finished(self) -> None:
-        self.workers.by_leader(self.recorder.sync)
-        self.workers.by_leader(partial(run_folder.mark_finished, self.folder))
-        self.workers.by_leader(partial(run_folder.remove_checkpoints, self.folder))
+        self.workers.on_rank_zero(self.recorder.sync)
+        self.workers.on_rank_zero(partial(run_folder.mark_finished, self.folder))
+        self.workers.on_rank_zero(partial(run_folder.remove_checkpoints, self.folder))

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from isotune import files
 from isotune.engine.step import Parts
 from isotune.engine.workers import Workers
-from isotune.errors import InputError, counted, telling
+from isotune.errors import InputError, as_input_error, counted
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -199,16 +199,16 @@ def opened(folder: Path, new: Recipe | None, workers: Workers) -> Iterator[Opene
         InputError: the folder can't be used, or what resuming needs is damaged or missing.
     """
     with ExitStack() as stack:
-        holding = held(folder, new=new is not None)
-        workers.by_leader(partial(stack.enter_context, holding))
+        holding = locked(folder, new=new is not None)
+        workers.on_rank_zero(partial(stack.enter_context, holding))
         if new is None:
             yield _resumed(folder)
             return
         try:
-            workers.by_leader(partial(create, folder, new))
+            workers.on_rank_zero(partial(create, folder, new))
             yield OpenedRun(new, {}, Progress(), "")
         except (Exception, KeyboardInterrupt):
-            if workers.leads and not (folder / LAST).exists():
+            if workers.is_rank_zero and not (folder / LAST).exists():
                 # Nothing has been trained, and the folder was empty or missing. A mount point
                 # stays.
                 shutil.rmtree(folder, ignore_errors=True)
@@ -295,7 +295,7 @@ def save_tensors(
     checksum = _checksum(sorted(tensors.items()), header)
     metadata = json.dumps({"header": header, "crc32": checksum})
     try:
-        with files.written(path) as part, files.rust_writes():
+        with files.atomic_write(path) as part, files.rust_writes():
             save_file(_without_shared_memory(tensors), part, {"isotune": metadata})
     except InputError as error:
         raise InputError(
@@ -341,7 +341,7 @@ def check_tensors(path: Path) -> None:
 def _checkpoint_file(path: Path) -> Iterator[Any]:
     damage = SafetensorError, OSError, ValueError, AttributeError
     with (
-        telling(damage, f"{path}: this checkpoint is damaged", f": {DAMAGED}"),
+        as_input_error(damage, f"{path}: this checkpoint is damaged", f": {DAMAGED}"),
         safe_open(path, "pt") as file,
     ):
         yield file
@@ -382,7 +382,7 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
         InputError: the tensors are those of another model.
     """
     problem = "the checkpoint of the run doesn't fit the model"
-    with telling((RuntimeError, LookupError, ValueError), problem, f"; {MODEL_CHANGED}"):
+    with as_input_error((RuntimeError, LookupError, ValueError), problem, f"; {MODEL_CHANGED}"):
         for name, part in parts.items():
             prefix = f"{name}."
             state = {}
@@ -418,7 +418,7 @@ def check_space(folder: Path, encoder: nn.Module) -> str:
 
 
 @contextmanager
-def held(folder: Path, new: bool) -> Iterator[None]:
+def locked(folder: Path, new: bool) -> Iterator[None]:
     """Keeps other processes from training in a run folder while the block runs.
 
     Makes the folder of a `new` run.
@@ -577,7 +577,7 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
         return {}, Progress()
     tensors, header = load_tensors(path)
     problem = f"{path}: another version of isotune wrote it"
-    with telling(TypeError, problem, "; start again in another folder"):
+    with as_input_error(TypeError, problem, "; start again in another folder"):
         return tensors, Progress(**header)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from isotune.data.packed import Packed
-from isotune.data.tokens import TokenStore
+from isotune.data.tokens import TokenDataset
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.engine.forward import StepEncoding
@@ -39,8 +39,8 @@ from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
-from isotune.training.corpora import StageData
 from isotune.training.recorder import Recorder, RunContext
+from isotune.training.run_data import StageData
 from isotune.training.run_folder import Progress
 
 PREDICTIONS = "predictions.npz"
@@ -72,7 +72,7 @@ def choose_scorer(
     options: TrainingOptions,
     method: Method,
     dev: DevTask | None,
-    dev_rows: Mapping[str, TokenStore],
+    dev_rows: Mapping[str, TokenDataset],
     workers: Workers,
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
@@ -107,11 +107,11 @@ def score_task(
 
     def score_or_error() -> TaskResult | InputError:
         try:
-            return task.score(encoder.reading(pooling, encoder.heads))[0]
+            return task.score(encoder.with_pooling(pooling, encoder.heads))[0]
         except InputError as error:
             return error
 
-    result = workers.by_leader(score_or_error)
+    result = workers.on_rank_zero(score_or_error)
     # All processes raise the error of the first.
     if isinstance(result, InputError):
         raise result
@@ -121,7 +121,7 @@ def score_task(
 def score_rows(
     encoder: Encoder,
     method: Method,
-    dev_rows: Mapping[str, TokenStore],
+    dev_rows: Mapping[str, TokenDataset],
     workers: Workers,
     chunk_size: int | None,
 ) -> Score:
@@ -136,7 +136,7 @@ def score_rows(
     return Score(value, "mean", parts)
 
 
-def monitored_sentences(store: TokenStore) -> Packed:
+def monitored_sentences(store: TokenDataset) -> Packed:
     """The first texts of rows at equal distances: the first rows may all be from one place."""
     count = min(MONITORED, len(store))
     rows = np.linspace(0, len(store) - 1, count).astype(np.int64)
@@ -331,7 +331,7 @@ def predict(
     encoder: Encoder,
     method: Method,
     feeds: Mapping[str, ScoredFeed],
-    rows: Mapping[str, TokenStore],
+    rows: Mapping[str, TokenDataset],
     workers: Workers,
     chunk_size: int | None,
 ) -> dict[str, tuple[Values, Values]]:
@@ -385,7 +385,7 @@ def score_kept(
 
     Writes predictions.npz.
     """
-    splits: dict[Split, Mapping[str, TokenStore]] = {"dev": data.dev, "test": data.test}
+    splits: dict[Split, Mapping[str, TokenDataset]] = {"dev": data.dev, "test": data.test}
     arrays: dict[str, Values] = {}
     for split, rows in splits.items():
         feeds = method.scored(split)
@@ -398,4 +398,4 @@ def score_kept(
             run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **scores)
             texts = [f"{name} {100 * value:.2f}" for name, value in scores.items()]
             run.recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
-    run.workers.by_leader(partial(write_arrays, run.folder / PREDICTIONS, arrays))
+    run.workers.on_rank_zero(partial(write_arrays, run.folder / PREDICTIONS, arrays))

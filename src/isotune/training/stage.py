@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 from isotune.encoder.encoder import Encoder
-from isotune.engine.feed import Feeder
 from isotune.engine.forward import chunk_that_fits
+from isotune.engine.loader import StepLoader
 from isotune.engine.objectives import Objectives
 from isotune.engine.step import Fit, Parts, Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.errors import InputError, UselessVectors
@@ -31,8 +31,8 @@ from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.checkpoints import Checkpoints
 from isotune.training.clock import Clock
-from isotune.training.corpora import StageData
 from isotune.training.recorder import RunContext
+from isotune.training.run_data import StageData
 from isotune.training.run_folder import Progress, best_file
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.signals import BrokenOff
@@ -69,7 +69,7 @@ class StageTraining:
         self.encoder = encoder
         self.objectives = objectives.to(encoder.device)
         self.progress = progress
-        self.feeder = Feeder(data.train, method.feeds(), options, run.seed, progress.stage)
+        self.loader = StepLoader(data.train, method.feeds(), options, run.seed, progress.stage)
         self.options = self._with_chunk_size(options)
         self.stepper = self._build_stepper()
         # What a checkpoint holds and a resumed run loads.
@@ -79,7 +79,7 @@ class StageTraining:
         self.selection = Selection(
             scorer,
             general_scorer(options, run.workers),
-            monitored_sentences(self.feeder.monitored),
+            monitored_sentences(self.loader.monitored),
             self.options,
             run.recorder,
             progress,
@@ -115,7 +115,7 @@ class StageTraining:
                 self._take_steps()
                 if not progress.over:
                     self._save_stopped()
-            self.run.workers.by_leader(self.checkpoints.wait)
+            self.run.workers.on_rank_zero(self.checkpoints.wait)
         except TrainingFailed as failure:
             recorder.warn(progress.offset + progress.step, str(failure))
             raise
@@ -180,7 +180,7 @@ class StageTraining:
         """Whether an evaluation follows the step. Whole epochs count their steps anew."""
         step = self.progress.step
         if self.options.as_released.whole_epochs:
-            step %= self.feeder.steps_per_epoch
+            step %= self.loader.steps_per_epoch
         return step % self.options.eval_every == 0
 
     def _evaluate_or_break_off(self) -> None:
@@ -205,7 +205,7 @@ class StageTraining:
         """
         began = time.perf_counter()
         self._judge()
-        self.run.workers.by_leader(self.checkpoints.write_in_time)
+        self.run.workers.on_rank_zero(self.checkpoints.write_in_time)
         self.clock.evaluation = time.perf_counter() - began
 
     def _judge(self) -> None:
@@ -223,7 +223,7 @@ class StageTraining:
             if progress.step:
                 progress.best_step = progress.offset + progress.step
             progress.best_file = best_file(progress.stage, progress.step)
-            self.run.workers.by_leader(self.checkpoints.keep)
+            self.run.workers.on_rank_zero(self.checkpoints.keep)
 
     def _encoder_to_score(self) -> Encoder:
         encoder = self.encoder
@@ -231,7 +231,7 @@ class StageTraining:
             return encoder
         new_heads = len(self.objectives.method.adds.heads)
         heads = encoder.heads.first(len(encoder.heads) - new_heads)
-        return encoder.reading(encoder.pooling, heads)
+        return encoder.with_pooling(encoder.pooling, heads)
 
     def _failure(self, error: InputError) -> TrainingFailed:
         """The error of training for an encoder that can't be scored."""
@@ -247,7 +247,7 @@ class StageTraining:
         if not self.selection.scores:
             # This keeps the weights of the step where the run was stopped.
             self._judge()
-        self.run.workers.by_leader(self.checkpoints.write)
+        self.run.workers.on_rank_zero(self.checkpoints.write)
         words = ["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()]
         self.run.recorder.say(
             f"stopped after step {self.progress.step} of {self.stepper.total}; "
@@ -259,13 +259,13 @@ class StageTraining:
         seconds = time.perf_counter() - self._recorded
         progress = self.progress
         loss = update.loss.item()
-        rows = (progress.step - self._recorded_step) * self.feeder.rows_per_step
+        rows = (progress.step - self._recorded_step) * self.loader.rows_per_step
         self.run.recorder.show("loss", f"{loss:.4f}")
         self.run.recorder.record(
             "train",
             stage=progress.stage + 1,
             step=progress.offset + progress.step,
-            epoch=round(progress.step / self.feeder.steps_per_epoch, 4),
+            epoch=round(progress.step / self.loader.steps_per_epoch, 4),
             loss=loss,
             terms={name: term.item() for name, term in update.terms.items()},
             learning_rate=update.learning_rate,
@@ -282,7 +282,7 @@ class StageTraining:
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
         stop = self.run.stop
-        number = self.run.workers.highest(stop.received or 0)
+        number = self.run.workers.all_reduce_max(stop.received or 0)
         if number:
             stop.received = signal.Signals(number)
         return bool(number)
@@ -301,7 +301,7 @@ class StageTraining:
 
         Several processes have to end together.
         """
-        if self.progress.owed and self.selection.scores and self.run.workers.processes == 1:
+        if self.progress.owed and self.selection.scores and self.run.workers.world_size == 1:
             return self.run.stop.breaks()
         return nullcontext()
 
@@ -320,7 +320,7 @@ class StageTraining:
         method = self.objectives.method
         if not method.options.takes_steps:
             closed_form = cast(ClosedForm, method)
-            return Fit(run.workers, run.folder, self.encoder, closed_form, self.feeder)
+            return Fit(run.workers, run.folder, self.encoder, closed_form, self.loader)
         return Stepper(
             run.seed,
             self.progress.stage,
@@ -328,7 +328,7 @@ class StageTraining:
             run.folder,
             self.encoder,
             self.objectives,
-            self.feeder,
+            self.loader,
             self.options,
         )
 
@@ -352,8 +352,8 @@ class StageTraining:
         """
         processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         own = free_memory() // processes_here
-        lowest = -self.run.workers.highest(-own)
-        asked, _, _ = self.objectives.ask(self.feeder.batch(0), self.encoder.device)
+        lowest = -self.run.workers.all_reduce_max(-own)
+        asked, _, _ = self.objectives.ask(self.loader.batch(0), self.encoder.device)
         views = [view for view in asked if isinstance(view, View) and not view.backbone]
         chunk = chunk_that_fits(self.encoder, views, self.run.workers, lowest)
         if chunk:

@@ -22,11 +22,11 @@ from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.results import UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
-from isotune.files import written
+from isotune.files import atomic_write
 from isotune.kernels.device import DEVICE
 from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
-from isotune.training.corpora import STDIN
+from isotune.training.run_data import STDIN
 
 FINISHED = "sentence-transformers/all-MiniLM-L6-v2"
 """What the README advises most people to start from."""
@@ -186,7 +186,7 @@ def _answers_file(run: EndedRun, column: str) -> Path | None:
 
 def _write_answers(run: EndedRun, column: str) -> Path:
     path = run.folder / ANSWERS
-    with written(path) as part, part.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
         for record, is_copy in _rows(run, column):
             if not is_copy:
                 file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")

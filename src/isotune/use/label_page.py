@@ -8,7 +8,7 @@ from importlib.resources import files
 from secrets import token_urlsafe
 from threading import Lock
 
-from isotune.errors import telling
+from isotune.errors import as_input_error
 from isotune.evaluation.labelling.session import SCALE, Session
 
 
@@ -64,7 +64,7 @@ def score_in_browser(session: Session, show: Callable[[str], object], host: str)
     """
     page = Page(session)
     meant = "; leave it out, or give an address of this machine"
-    with telling(OSError, f"host {host}: the page can't be served there", meant):
+    with as_input_error(OSError, f"host {host}: the page can't be served there", meant):
         server = ThreadingHTTPServer((host, 0), _handler(page))
     with server, suppress(KeyboardInterrupt):
         show(f"http://{host}:{server.server_port}{page.path}")

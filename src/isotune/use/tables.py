@@ -67,7 +67,7 @@ _WORDS: dict[type | pa.DataType, str] = {
 
 
 @contextmanager
-def typed(
+def to_tables(
     records: Iterable[tuple[str, Record]], known: pa.Schema
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """Reads records, and gives the schema of their columns and tables of this schema.

@@ -85,7 +85,7 @@ class TokenCutoff(Augmentation):
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
         count = (self.rate * tokens.lengths.double()).long()  # [N]
         # The places of as many tokens, those that stand first in their sentences.
-        first = (tokens.steps < count[tokens.owners]).nonzero().squeeze(1)
+        first = (tokens.cpu_positions < count[tokens.cpu_segments]).nonzero().squeeze(1)
         return embeddings.index_fill(0, _shuffled(tokens)[tokens.on_device(first)], 0.0)
 
 

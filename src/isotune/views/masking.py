@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 from transformers import PreTrainedTokenizerBase
 
-from isotune.data.packed import Packed, moved
+from isotune.data.packed import Packed, to_device
 from isotune.errors import InputError
 
 
@@ -32,7 +32,7 @@ class Masked:
 
     def to(self, device: torch.device | str) -> Self:
         """The same on another device."""
-        return replace(self, tokens=self.tokens.to(device), targets=moved(self.targets, device))
+        return replace(self, tokens=self.tokens.to(device), targets=to_device(self.targets, device))
 
 
 def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:

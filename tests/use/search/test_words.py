@@ -14,7 +14,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.search import Document, Index
 from isotune.use.search import store as store_module
-from isotune.use.search.store import ReadError, Store, reading
+from isotune.use.search.store import ReadError, Store, as_read_error
 
 WORDS = ("lamp", "river", "united", "states", "or", "and", "text", "number7")
 TEXTS = [" ".join((WORDS * 2)[i % 7 : i % 7 + 1 + i % 5]) + f" of place{i}" for i in range(40)]
@@ -109,7 +109,7 @@ def test_quotes_part_words_with_and_without_a_text_index(
     ids=str,
 )
 def test_only_what_the_engine_calls_damage_is_called_so(error: Exception, is_damage: bool) -> None:
-    with pytest.raises(ReadError) as refused, reading(Path("folder")):
+    with pytest.raises(ReadError) as refused, as_read_error(Path("folder")):
         raise error
     message = str(refused.value)
     assert message.startswith("folder: it can't be read (")

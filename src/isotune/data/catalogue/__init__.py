@@ -22,7 +22,7 @@ from typing import Any
 
 from isotune.data.hub import HubSource
 from isotune.data.rows import ROW_TYPES, Row, ScoredPair
-from isotune.errors import telling
+from isotune.errors import as_input_error
 from isotune.files import read_toml, toml_files
 from isotune.registry import Registry
 
@@ -160,9 +160,9 @@ def add_datasets(path: str | Path) -> None:
     """
     problem = f"datasets {path}: a table lacks a key or has an unknown one"
     # A circle of links is a RuntimeError, and a NUL byte in the name a ValueError.
-    with telling((OSError, RuntimeError, ValueError), f"datasets {path}: it can't be read"):
+    with as_input_error((OSError, RuntimeError, ValueError), f"datasets {path}: it can't be read"):
         file = Path(path).resolve()
-    with telling((TypeError, KeyError, AttributeError), problem):
+    with as_input_error((TypeError, KeyError, AttributeError), problem):
         datasets = _read(Path(path), file.parent)
     for name, dataset in datasets.items():
         DATASETS.add(name, dataset, str(file))

@@ -21,7 +21,7 @@ from isotune.encoder.finished import MODULES
 from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.pooling import Pooling
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 from isotune.files import inside, read_json, rust_writes
 from isotune.plugins import require_plugins
 from isotune.registry import Registry
@@ -105,7 +105,9 @@ def read_modules(folder: Path) -> Modules:
     if not (folder / MODULES).exists():
         return Modules(folder)
     kinds = AttributeError, KeyError, RuntimeError, TypeError, ValueError
-    with telling(kinds, f"model {folder}: its sentence-transformers files can't be understood"):
+    with as_input_error(
+        kinds, f"model {folder}: its sentence-transformers files can't be understood"
+    ):
         plugins = read_json(folder / PLUGINS, missing_ok=True)
         for plugin in require_plugins(plugins, f"encoder {folder}"):
             logger.warning(

@@ -38,7 +38,7 @@ from isotune.encoder.finished import (
     refuse_unsupported,
 )
 from isotune.encoder.heads import Dense
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 from isotune.files import CHECKSUMS, inside, read_json
 from isotune.kernels.threads import PROCESS
 
@@ -193,7 +193,10 @@ def _check_file(path: Path, most: int | None) -> None:
 
 def _unpacked_size(path: Path) -> int:
     """The bytes of a pickle's parts, which are those of the file: torch compresses nothing."""
-    with telling(BadZipFile, f"{path}: it is damaged", "; fetch it again"), ZipFile(path) as parts:
+    with (
+        as_input_error(BadZipFile, f"{path}: it is damaged", "; fetch it again"),
+        ZipFile(path) as parts,
+    ):
         return sum(part.file_size for part in parts.infolist())
 
 
@@ -402,7 +405,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             "there"
         )
     # A damaged tokenizer raises errors of almost any class.
-    with telling(Exception, f"model {folder}: its tokenizer can't be loaded"):
+    with as_input_error(Exception, f"model {folder}: its tokenizer can't be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise InputError(

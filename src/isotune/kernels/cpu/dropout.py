@@ -61,7 +61,7 @@ DRAWS: ContextVar[Draws] = ContextVar("draws")
 
 
 @contextmanager
-def using(variable: ContextVar[T], value: T) -> Iterator[None]:
+def with_value(variable: ContextVar[T], value: T) -> Iterator[None]:
     """Gives a context variable this value for a `with` block, in this thread."""
     token = variable.set(value)
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from isotune.kernels.threads import sharing
+from isotune.kernels.threads import shared_setting
 
 CPUS = Path("/proc/cpuinfo")
 
@@ -30,7 +30,7 @@ def fast_float32() -> Iterator[None]:
 
     Threads may open blocks at any time.
     """
-    with sharing(_before, _get, _change, _put_back):
+    with shared_setting(_before, _get, _change, _put_back):
         yield
 
 

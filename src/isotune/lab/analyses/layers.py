@@ -79,7 +79,7 @@ def _pool(
     generator: torch.Generator,
 ) -> Tensor:  # [N, poolings x layers, d]
     drawn = (torch.rand(len(tokens), generator=generator) * tokens.lengths).long()
-    places = tokens.on_device(tokens.starts + drawn)
+    places = tokens.on_device(tokens.cpu_offsets + drawn)
     random = torch.stack([states[layer][places].float() for layer in layers], dim=1)
     pooled = [Pooling(mode, layers, each=True)(states, tokens) for mode in MODES]
     return torch.cat([*pooled, random], dim=1)

@@ -29,7 +29,7 @@ import isotune
 from isotune.cluster import Tasks, connect
 from isotune.data import ScoredPairs
 from isotune.encoder import Encoder, EncoderOptions
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 from isotune.evaluation import (
     DevTask,
     Evaluation,
@@ -299,6 +299,6 @@ def _make_there(folder: str, threads: int, job: Job) -> str:
     os.environ["RAYON_NUM_THREADS"] = str(threads)
     # The task sees its own GPU alone, so the number of a GPU is dropped.
     os.environ[DEVICE] = os.environ.get(DEVICE, "").partition(":")[0]
-    with telling(OSError, f"{folder}: a machine of the cluster can't use this folder"):
+    with as_input_error(OSError, f"{folder}: a machine of the cluster can't use this folder"):
         os.chdir(folder)
     return try_to_make(job)

@@ -26,7 +26,7 @@ import torch
 from isotune.console import PlainConsole
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
-from isotune.errors import InputError, counted, telling
+from isotune.errors import InputError, as_input_error, counted
 from isotune.evaluation import DevTask, Floats
 from isotune.files import make_folder, read_arrays
 from isotune.kernels import gpu_name
@@ -138,7 +138,7 @@ def _as_asked(
 
 def _make_folders(folders: Iterable[Path]) -> None:
     for folder in folders:
-        with telling(OSError, f"{folder}: it can't be made", "; name another folder"):
+        with as_input_error(OSError, f"{folder}: it can't be made", "; name another folder"):
             make_folder(folder)
 
 

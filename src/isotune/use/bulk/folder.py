@@ -241,7 +241,7 @@ class VectorFolder:
                 "folder"
             )
         try:
-            with manifest.written(new=True) as file:
+            with manifest.atomic_write(new=True) as file:
                 file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
         except InputError:
             if not manifest.files():
@@ -285,7 +285,7 @@ class VectorFolder:
 
     def encode(self, part: Part, encoder: Encoder, advance: Advance | None = None) -> Encoded:
         """Makes the file of vectors of a part."""
-        with part.source.read() as text, self.place.below(part.name).written() as file:
+        with part.source.read() as text, self.place.below(part.name).atomic_write() as file:
             encoded = encode_rows(encoder, text, file, self.columns, self.normalize, advance)
             os.utime(file, ns=(part.time, part.time))
         return encoded

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from pyarrow import ArrowException, fs
 
 from isotune.data.rows import is_unicode
-from isotune.errors import InputError, telling
-from isotune.files import written
+from isotune.errors import InputError, as_input_error
+from isotune.files import atomic_write
 
 
 class Place(NamedTuple):
@@ -90,13 +90,13 @@ class Place(NamedTuple):
                 raise InputError(str(error).replace(str(path), self.name)) from error
 
     @contextmanager
-    def written(self, *, new: bool = False) -> Iterator[Path]:
+    def atomic_write(self, *, new: bool = False) -> Iterator[Path]:
         """A path to write at.
 
         What is there when the block ends becomes the file, which is whole or not there.
         """
         if self.is_local:
-            with written(Path(self.path), new=new) as path:
+            with atomic_write(Path(self.path), new=new) as path:
                 yield path
             return
         with TemporaryDirectory() as folder:
@@ -109,4 +109,4 @@ class Place(NamedTuple):
 
 def reaching(name: str) -> AbstractContextManager[None]:
     """Turns an error of a file system into one line."""
-    return telling((ArrowException, OSError), f"{name}: it can't be reached")
+    return as_input_error((ArrowException, OSError), f"{name}: it can't be reached")

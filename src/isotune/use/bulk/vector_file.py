@@ -20,7 +20,7 @@ from isotune.data.rows import Record, checked_columns, tell_blank, text_value
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, Advance, Vectors, encode_stream
 from isotune.errors import InputError
-from isotune.use.tables import typed
+from isotune.use.tables import to_tables
 
 # The name of the vectors' column.
 VECTOR = "vector"
@@ -198,5 +198,5 @@ def _record_texts(path: Path, columns: Mapping[str, str]) -> Iterator[Texts]:
     # The types of the other columns are found in the records.
     types = dict.fromkeys(names, pa.null())
     types[column] = pa.string()
-    with typed(filled(), pa.schema(types)) as (schema, tables):
+    with to_tables(filled(), pa.schema(types)) as (schema, tables):
         yield Texts(column, schema, tables)

@@ -33,7 +33,7 @@ from isotune.encoder.format.modules import FLAGS, TRANSFORMER_CONFIG, write_json
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.pooling import LEAST_WEIGHT
 from isotune.errors import InputError, require_extra
-from isotune.files import rust_writes, written
+from isotune.files import atomic_write, rust_writes
 from isotune.report.card import CARD, model_card
 from isotune.report.templates import template
 
@@ -55,7 +55,7 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
     length.
     """
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
-    with written(Path(out), new=True) as folder:
+    with atomic_write(Path(out), new=True) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
         pairs = read_scored_pairs(TEST_PAIRS)
         sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))

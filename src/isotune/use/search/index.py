@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 from isotune.data.rows import Cells, Record
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
-from isotune.errors import InputError, telling
+from isotune.errors import InputError, as_input_error
 from isotune.evaluation.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
 from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
-from isotune.use.tables import typed
+from isotune.use.tables import to_tables
 
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009),
 # "Reciprocal rank fusion".
@@ -152,7 +152,7 @@ class Index:
         folder = Path(folder)
         loaded = _loaded(encoder, precision)
         description = _description(encoder, loaded, precision)
-        with telling(OSError, f"{folder}: it can't be written"):
+        with as_input_error(OSError, f"{folder}: it can't be written"):
             make_folder(folder)
             if any(path.suffix != ".part" and path.name not in UNUSED for path in folder.iterdir()):
                 raise InputError(
@@ -238,7 +238,7 @@ class Index:
         """
         with _changing(self.folder):
             known = self._columns_to_keep()
-            with typed(_records(as_documents(documents)), known) as (schema, tables):
+            with to_tables(_records(as_documents(documents)), known) as (schema, tables):
                 self._begin()
                 self.store.take_columns(schema)
                 return self._add(tables, show_progress)
@@ -446,7 +446,7 @@ def _changing(folder: Path) -> Iterator[None]:
 def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
     """Documents as records after their places, with no id twice."""
     names: set[str] = set()
-    full = telling(
+    full = as_input_error(
         sqlite3.Error, "the ids can't be compared in a temporary file", "; free some space"
     )
     # The ids are in a nameless temporary file, so that memory stays flat.

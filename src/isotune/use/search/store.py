@@ -82,7 +82,7 @@ class Store:
         # The files of the table that were written to the disk.
         self._on_disk: set[Path] = set()
         if self._has_commits():
-            with reading(folder):
+            with as_read_error(folder):
                 self.table = self._database.open_table(TABLE)
             if self.table.schema.field("vector").type.list_size != dimension:
                 raise InputError(
@@ -286,7 +286,7 @@ class Store:
         condition = None
         if where is not None:
             condition = parse(where, columns)
-        with reading(self.folder):
+        with as_read_error(self.folder):
             try:
                 yield condition
             except ValueError as error:
@@ -350,7 +350,7 @@ class ReadError(InputError):
 
 
 @contextmanager
-def reading(folder: Path, doing: str = "read") -> Iterator[None]:
+def as_read_error(folder: Path, doing: str = "read") -> Iterator[None]:
     """Turns an error of LanceDB or of the disk, while an index is read, into one line."""
     try:
         yield
@@ -373,7 +373,7 @@ def reading(folder: Path, doing: str = "read") -> Iterator[None]:
 
 def writing(folder: Path) -> AbstractContextManager[None]:
     """Turns an error of LanceDB or of the disk, while an index is written, into one line."""
-    return reading(folder, "written")
+    return as_read_error(folder, "written")
 
 
 def _reason(error: BaseException) -> str:

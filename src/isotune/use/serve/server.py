@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from isotune.errors import InputError, counted, telling
+from isotune.errors import InputError, as_input_error, counted
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.protocol import patient
 
@@ -115,7 +115,9 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
     if ":" in host:
         family = socket.AF_INET6
         name = f"[{host}]"
-    with telling(OSError, f"{host} port {port}: the server can't listen there", "; choose another"):
+    with as_input_error(
+        OSError, f"{host} port {port}: the server can't listen there", "; choose another"
+    ):
         listener = socket.create_server((host, port), family=family, backlog=QUEUED)
     # Connections inherit this. Without it, the body of an answer waits 40 ms for the client to
     # acknowledge the header.
@@ -127,7 +129,7 @@ def read_keys(file: Path | None) -> list[str]:
     """The API keys of a file, one a line; none without a file."""
     if file is None:
         return []
-    with telling((OSError, ValueError), f"{file}: it can't be read"):
+    with as_input_error((OSError, ValueError), f"{file}: it can't be read"):
         lines = file.read_text("utf-8-sig").splitlines()
     keys = [line.strip() for line in lines if line.strip()]
     if not keys:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from isotune.cli import main
-from isotune.encoder.anchors import ANCHORS
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.reference_outputs import REFERENCE_OUTPUTS
 from isotune.files import CHECKSUMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -26,12 +26,12 @@ def saved(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, **changes: Any) -> None:
-    """Changes the anchors, as if a library gave other ids or vectors than at the saving."""
+    """Changes the reference outputs, as if a library gave other ids or vectors than when saved."""
     (folder / CHECKSUMS).unlink(missing_ok=True)
-    content = json.loads((folder / ANCHORS).read_text())
+    content = json.loads((folder / REFERENCE_OUTPUTS).read_text())
     if scale := changes.pop("scale", 0):
         changes["vectors"] = (scale * np.array(content["vectors"])).tolist()
-    (folder / ANCHORS).write_text(json.dumps(content | changes))
+    (folder / REFERENCE_OUTPUTS).write_text(json.dumps(content | changes))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -43,7 +43,7 @@ def test_an_unchanged_copy_is_silent(precision: Any, saved: Path) -> None:
 def test_other_tokens_are_named_when_the_encoder_is_loaded(
     saved: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ids = json.loads((saved / ANCHORS).read_text())["ids"]
+    ids = json.loads((saved / REFERENCE_OUTPUTS).read_text())["ids"]
     edit(saved, ids=[[*ids[0], 7], *ids[1:]])
     Encoder.load(saved)
     assert (
@@ -74,7 +74,7 @@ def test_other_vectors_are_named_by_doctor_and_after_another_release(
 def test_vectors_of_another_width_are_named(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vectors = json.loads((saved / ANCHORS).read_text())["vectors"]
+    vectors = json.loads((saved / REFERENCE_OUTPUTS).read_text())["vectors"]
     edit(saved, vectors=[vector[:-1] for vector in vectors])
     assert main(["doctor", str(saved)]) == 1
     assert "WRONG: its vectors have 32 features, not 31" in capsys.readouterr().out

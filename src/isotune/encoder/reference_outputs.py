@@ -1,4 +1,4 @@
-"""Anchors: eight texts with the token ids and vectors that an encoder gave when it was saved.
+"""Reference outputs: the token ids and vectors of eight texts, kept when an encoder was saved.
 
 A copy that gives others is broken, by another release of a library or an edited file. The
 tolerances are far above what threads, processors and rounding change, and below what another
@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 # The file in an encoder's folder.
-ANCHORS = "anchors.json"
+REFERENCE_OUTPUTS = "anchors.json"
 TEXTS = (
     "A dog runs.",
     "How do I reset the device after error E-1042?",
@@ -35,7 +35,7 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("tokenizers", "torch", "transformers")}
 
 
-class Anchors(BaseModel):
+class ReferenceOutputs(BaseModel):
     """What an encoder gives for some texts."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from isotune.data.draws import derive_seed
-from isotune.data.tokens import BatchOrder, TokenStore
+from isotune.data.tokens import BatchSampler, TokenDataset
 from isotune.encoder.encoder import Encoder
 from isotune.engine.workers import Workers
-from isotune.errors import InputError, UselessVectors, counted, telling
+from isotune.errors import InputError, UselessVectors, as_input_error, counted
 from isotune.methods.method import ROWS, Batch, Feed
 from isotune.recipes import TrainingOptions
 
 
-class Corpus:
+class BatchLoader:
     """Rows of one type, in an order that the seed decides."""
 
     def __init__(
-        self, store: TokenStore, batch_size: int, name: str, seed: int, whole_epochs: bool = False
+        self, store: TokenDataset, batch_size: int, name: str, seed: int, whole_epochs: bool = False
     ) -> None:
         """Takes the tokens of the rows; `name` is that of the feed.
 
@@ -41,7 +41,7 @@ class Corpus:
                 f"a batch size of {rows} or less, or more text"
             )
         self.store = store
-        self.order = BatchOrder(rows, batch_size, seed, whole_epochs)
+        self.order = BatchSampler(rows, batch_size, seed, whole_epochs)
         """Which rows make which step."""
         self.targets = store.targets
         """[rows, ...]; `teach` replaces those of the store."""
@@ -79,7 +79,7 @@ class Corpus:
             _reserve(file, 4 * math.prod(shape), folder)
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
             # Processes have equally many threads, and each gets a batch.
-            count = workers.processes * workers.threads
+            count = workers.world_size * workers.threads
             batches = encoder.batches(lengths, count)
             for start in range(0, len(batches), count):
                 at_once = batches[start : start + count]
@@ -103,52 +103,52 @@ class Corpus:
         self, encoder: Encoder, batches: Sequence[NDArray[np.int64]], workers: Workers
     ) -> Tensor:
         """The pooled vectors [N, d] of some batches, one for each worker of all processes."""
-        jobs = [partial(self._pool, encoder, batch) for batch in workers.own(batches)]
+        jobs = [partial(self._pool, encoder, batch) for batch in workers.local_shards(batches)]
         no_vectors = torch.empty(0, encoder.backbone.dimension)
         vectors = torch.cat([no_vectors, *workers.run(jobs)])
         counts = []
-        for rank in range(workers.processes):
-            counts.append(sum(map(len, workers.own(batches, rank))))
-        return workers.gather(vectors, counts)
+        for rank in range(workers.world_size):
+            counts.append(sum(map(len, workers.local_shards(batches, rank))))
+        return workers.all_gather(vectors, counts)
 
     def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
         tokens = self.store.pack_sequences(batch).to(encoder.device)
         return encoder.pool(tokens).float().cpu()
 
 
-class Feeder:
+class StepLoader:
     """Makes the batches of a stage."""
 
     def __init__(
         self,
-        stores: Mapping[str, TokenStore],
+        stores: Mapping[str, TokenDataset],
         feeds: Mapping[str, Feed],
         options: TrainingOptions,
         seed: int,
         stage: int,
     ) -> None:
         """Takes the tokens and the method's description of each feed, by name."""
-        self.corpora: dict[str, Corpus] = {}
+        self.loaders: dict[str, BatchLoader] = {}
         self.rows_per_step = 0
         for name, store in stores.items():
             size = feeds[name].batch_size or options.batch_size
             purpose = "order" if name == ROWS else f"order{name}"
             order_seed = derive_seed(seed, purpose, stage)
             whole_epochs = options.as_released.whole_epochs
-            self.corpora[name] = Corpus(store, size, name, order_seed, whole_epochs)
+            self.loaders[name] = BatchLoader(store, size, name, order_seed, whole_epochs)
             self.rows_per_step += size
         self._seed = seed
         self._stage = stage
-        first = next(iter(self.corpora.values()))
+        first = next(iter(self.loaders.values()))
         self.steps_per_epoch = first.order.steps_per_epoch
         self.monitored = first.store
         """The rows of which the collapse monitor encodes a sample."""
 
     @property
-    def corpus(self) -> Corpus:
-        """The only corpus, of a method that has its text encoded once."""
-        (corpus,) = self.corpora.values()
-        return corpus
+    def only(self) -> BatchLoader:
+        """The only loader, of a method that has its text encoded once."""
+        (loader,) = self.loaders.values()
+        return loader
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0, on the CPU.
@@ -158,8 +158,8 @@ class Feeder:
         seed = derive_seed(self._seed, "method views", self._stage, step)
         generator = Generator().manual_seed(seed)
         batches = {}
-        for name, corpus in self.corpora.items():
-            batches[name] = corpus.batch(corpus.order[step], generator)
+        for name, loader in self.loaders.items():
+            batches[name] = loader.batch(loader.order[step], generator)
         return Batch.of_feeds(batches, generator)
 
 
@@ -167,7 +167,7 @@ def _reserve(file: IO[bytes], size: int, folder: Path) -> None:
     """Takes the disk space of a file, so that a full disk is an error here."""
     text = f"{folder}: the vectors of the text need {size:,} bytes here"
     advice = "; free some space, and resume the run from the last checkpoint"
-    with telling(OSError, text, advice):
+    with as_input_error(OSError, text, advice):
         # macOS lacks this call: there a full disk ends in a crash.
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)

@@ -15,7 +15,7 @@ from isotune.data.draws import derive_seed
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
-from isotune.data.tokens import Fingerprint, TokenStore
+from isotune.data.tokens import Fingerprint, TokenDataset
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, counted
 from isotune.files import read_json, write_text
@@ -46,18 +46,18 @@ MUCH_OVERLAP = 0.1
 class StageData:
     """The tokens of a stage."""
 
-    train: Mapping[str, TokenStore]
+    train: Mapping[str, TokenDataset]
     """The training data by the name of the feed."""
 
-    dev: Mapping[str, TokenStore]
+    dev: Mapping[str, TokenDataset]
     """The labelled rows that choose the best step, by name."""
 
-    test: Mapping[str, TokenStore]
+    test: Mapping[str, TokenDataset]
     """The labelled rows that score the best step, by name."""
 
 
 @dataclass(frozen=True)
-class Corpora:
+class RunData:
     """Reads and tokenizes the data of a run."""
 
     recipe: Recipe
@@ -119,7 +119,7 @@ class Corpora:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = min(stage.training.max_length, encoder.max_length)
         build = partial(
-            TokenStore.build,
+            TokenDataset.build,
             tokenize=partial(method.tokenize, encoder, max_length=length),
             max_length=length,
             folder=self.run.folder,
@@ -149,8 +149,8 @@ class Corpora:
         return StageData(train, dev, test)
 
     def _load_scored(
-        self, feeds: Mapping[str, ScoredFeed], build: Callable[..., TokenStore]
-    ) -> dict[str, TokenStore]:
+        self, feeds: Mapping[str, ScoredFeed], build: Callable[..., TokenDataset]
+    ) -> dict[str, TokenDataset]:
         """Reads and tokenizes all labelled rows: options that leave out rows are for training."""
         stores = {}
         for name, feed in feeds.items():
@@ -161,7 +161,7 @@ class Corpora:
     def _turn(self, feed: Feed) -> AbstractContextManager[None]:
         """Lets the first process make texts that are costly. The others find them in the cache."""
         if feed.reads:
-            return self.run.workers.leader_first()
+            return self.run.workers.rank_zero_first()
         return nullcontext()
 
     def _cache(self, feed: Feed) -> Path | None:
@@ -241,7 +241,7 @@ class Corpora:
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
         content = json.dumps({**entries, title: entry}, indent=2) + "\n"
-        self.run.workers.by_leader(partial(write_text, self.run.folder / DATA, content))
+        self.run.workers.on_rank_zero(partial(write_text, self.run.folder / DATA, content))
 
     def _describe(self, title: str, data: Fingerprint, length: int, method: Method) -> None:
         recorder = self.run.recorder
@@ -306,7 +306,7 @@ def _found(overlap: Overlap) -> dict[str, Shared]:
     return {task: counts for task, counts in overlap.shared().items() if counts.sentences}
 
 
-def _check_content(feed: Feed, store: TokenStore, upsampled: bool) -> None:
+def _check_content(feed: Feed, store: TokenDataset, upsampled: bool) -> None:
     """Refuses data from which nothing can be learned, unless the recipe repeats them on purpose."""
     if upsampled:
         return
