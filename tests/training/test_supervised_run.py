@@ -87,6 +87,19 @@ def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(
     assert not metrics(train("all choose", method="finetune-sentence", **options).folder, "test")
 
 
+def test_copies_of_rows_that_chose_the_step_are_counted_among_those_that_score_it(
+    train: Train, labelled: str, tmp_path: Path
+) -> None:
+    _, *lines = Path(labelled).read_text().splitlines()
+    rows = [tuple(line.split("\t")) for line in lines]
+    copies = [(f"{text.upper()}!", label) for text, label in rows[:5]]
+    path = write(tmp_path / "copies.tsv", "sentence,label", [*rows, *copies])
+    options = {"sources": labelled, "dev_data": [path], "dev_share": 0.5, "steps": 1}
+    result = train(method="finetune-sentence", **options)
+    messages = [record["message"] for record in metrics(result.folder, "warning")]
+    assert any(message.startswith("5 of the 33 rows that score") for message in messages)
+
+
 def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
     train: Train, pairs: Path
 ) -> None:

@@ -13,7 +13,7 @@ from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import Row, Sentence, text_fields
+from isotune.data.rows import Row, Sentence, normalized, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenDataset
 from isotune.encoder.encoder import Encoder
@@ -154,9 +154,27 @@ class RunData:
         """Reads and tokenizes all labelled rows: options that leave out rows are for training."""
         stores = {}
         for name, feed in feeds.items():
-            rows = read(feed.data, feed.rows, self.recipe.columns)
+            rows: Iterable[Row] = read(feed.data, feed.rows, self.recipe.columns)
+            if feed.part[0] > 0:
+                rows = list(rows)
+                self._tell_copies(feed, rows)
             stores[name] = build(rows, feed.rows, classes=feed.classes)
         return stores
+
+    def _tell_copies(self, feed: ScoredFeed, rows: Sequence[Row]) -> None:
+        """Warns of rows to score on whose copies stand in an earlier part of the same data."""
+        width = len(text_fields(feed.rows))
+        texts = [tuple(normalized(text) for text in row[:width]) for row in rows]
+        first, end = (round(share * len(rows)) for share in feed.part)
+        earlier = set(texts[:first])
+        copies = sum(row_texts in earlier for row_texts in texts[first:end])
+        if copies:
+            self.run.recorder.warn(
+                0,
+                f"{copies:,} of the {counted(end - first, 'row')} that score the kept step are "
+                "copies of rows that chose it (letters and digits are compared); their score is "
+                "too high",
+            )
 
     def _turn(self, feed: Feed) -> AbstractContextManager[None]:
         """Lets the first process make texts that are costly. The others find them in the cache."""
