@@ -98,7 +98,7 @@ def gradient(
         terms = terms_of(encoding.encode(views, adversary))
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()
-    workers.keep_on_rank_zero(weights)
+    workers.drop_gradients_off_rank_zero(weights)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         encoding.backward()
     workers.all_reduce_gradients(weights)

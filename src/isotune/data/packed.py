@@ -1,9 +1,8 @@
 """Sentences without padding: the token ids of N sentences in one flat tensor.
 
 Invariant: the sentences of a `Packed` batch stand shortest first. So sentences of equal length are
-    one contiguous
-slice, and attention over them is one dense product without a mask. Results come out in this order;
-`Packed.restore` brings them back into the caller's order.
+one contiguous slice, and attention over them is one dense product without a mask. Results come out
+in this order; `Packed.restore` brings them back into the caller's order.
 
 Letters of the shape comments, here and in views/ and encoder/: N sentences, T tokens of all
 sentences, d features.

@@ -45,7 +45,7 @@ class Tokenized(NamedTuple):
     """For each text of a row, or for all of them joined: the ids of every row."""
 
     firsts: Sequence[int] | None = None
-    """For each row, the tokens of the first text, if a sequence has two texts."""
+    """For each row, the number of tokens of the first text, if a sequence has two texts."""
 
 
 Tokenize = Callable[[Sequence[list[str]]], Tokenized]
@@ -121,7 +121,10 @@ class _Content:
 
 @dataclass(frozen=True, eq=False)
 class TokenDataset:
-    """The token ids of every text of every row."""
+    """The token ids of every text of every row. `pack` gives those of some rows.
+
+    It is no `torch.utils.data.Dataset`: whole batches are read at once, never single rows.
+    """
 
     columns: int
     """Sequences in a row."""
@@ -314,7 +317,7 @@ class _FlatWriter:
 
 
 class BatchSampler:
-    """Which rows make which step.
+    """Which rows make which step: `sampler[step]` are their numbers.
 
     Every epoch has a new order, which depends on the seed and the step alone. The rows that do not
     fill a last batch are left out of that epoch. With `whole_epochs` they make a smaller batch, if

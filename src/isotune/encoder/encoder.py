@@ -72,7 +72,7 @@ class Encoder(SentenceModel):
     """Turns sentences into vectors. An encoder is saved as a sentence-transformers folder.
 
     `Encoder.load` makes one. `encode` is for use: sentences in, a numpy array out. Training calls
-    the encoder on packed sentences instead (`forward`).
+    `pool` and the heads on packed sentences instead (engine/forward.py).
     """
 
     saved_pooling: Pooling

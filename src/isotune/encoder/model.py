@@ -93,11 +93,13 @@ class SentenceModel(nn.Module):
         # The warnings that were given. A copy with another prompt has the same set.
         self._warned: set[str] = set()
 
-    def with_pooling(self, pooling: Pooling, heads: Heads) -> Self:
+    def with_parts(self, *, pooling: Pooling | None = None, heads: Heads | None = None) -> Self:
         """An encoder of the same weights that pools otherwise, or has other heads."""
         other = copy(self)
-        other._modules = {**self._modules, "heads": heads}
-        other.pooling = pooling
+        if pooling is not None:
+            other.pooling = pooling
+        if heads is not None:
+            other._modules = {**self._modules, "heads": heads}
         return other
 
     @property

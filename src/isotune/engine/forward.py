@@ -232,7 +232,7 @@ class StepEncoding:
         """The gradients, at noises behind the vectors so far, of a loss of these vectors."""
         all_representations = [group.representations for group in self.groups]
         loss.backward(inputs=all_representations, retain_graph=True)
-        backpropagate(self.groups, noises, self._workers, again=True)
+        backpropagate(self.groups, noises, self._workers, retain_graph=True)
         # The gradient of the step's loss is to come.
         for representations in all_representations:
             representations.grad = None
@@ -263,19 +263,25 @@ class Pass:
             self._output = output
         return output.detach()
 
-    def backward(self, gradient: Tensor, parameters: Sequence[Tensor], again: bool) -> Gradients:
+    def backward(
+        self, gradient: Tensor, parameters: Sequence[Tensor], retain_graph: bool
+    ) -> Gradients:
         """The gradients of the parameters, from the gradient of the vectors.
 
-        The activations are let go unless `again`.
+        The activations are let go unless `retain_graph`.
         """
         output = self._output
         if output is None:
             output = self._encode()
-        if not again:
+        if not retain_graph:
             self._output = None
         # A backward pass has no autocast.
         with torch.autocast(output.device.type, enabled=False):
-            return list(torch.autograd.grad(output, parameters, gradient, again, allow_unused=True))
+            return list(
+                torch.autograd.grad(
+                    output, parameters, gradient, retain_graph=retain_graph, allow_unused=True
+                )
+            )
 
 
 class Encoded(NamedTuple):
@@ -305,16 +311,19 @@ class Encoded(NamedTuple):
 
 
 def backpropagate(
-    groups: Sequence[Encoded], parameters: Sequence[Tensor], workers: Workers, again: bool = False
+    groups: Sequence[Encoded],
+    parameters: Sequence[Tensor],
+    workers: Workers,
+    retain_graph: bool = False,
 ) -> None:
     """Takes the gradients at the vectors backward, and adds this process's part to the parameters'.
 
-    Autocast, and the dropout of the model, have to be as they were. `again` says that another call
-    follows.
+    Autocast, and the dropout of the model, have to be as they were. `retain_graph` says that
+    another call follows.
     """
     jobs = []
     for passes in _passes_of_threads(groups):
-        jobs.append(partial(_backward_share, passes, parameters, again))
+        jobs.append(partial(_backward_share, passes, parameters, retain_graph))
     # Gradients are added in the order of the threads, whichever ends first.
     for gradients in workers.run(jobs):
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -339,7 +348,7 @@ def _forward_share(share: Sequence[Pass]) -> list[Tensor]:
 
 
 def _backward_share(
-    passes: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], again: bool
+    passes: list[tuple[Pass, Tensor]], parameters: Sequence[Tensor], retain_graph: bool
 ) -> Gradients:
     """The sum of the gradients of a thread's passes. The list of passes is empty afterwards.
 
@@ -348,7 +357,7 @@ def _backward_share(
     total: Gradients = [None] * len(parameters)
     while passes:
         current, gradient = passes.pop()
-        for number, of_pass in enumerate(current.backward(gradient, parameters, again)):
+        for number, of_pass in enumerate(current.backward(gradient, parameters, retain_graph)):
             before = total[number]
             if before is None:
                 total[number] = of_pass

@@ -23,7 +23,7 @@ from isotune.recipes import TrainingOptions
 
 
 class BatchLoader:
-    """Rows of one type, in an order that the seed decides."""
+    """Batches of the rows of one feed, in an order that the seed decides."""
 
     def __init__(
         self, store: TokenDataset, batch_size: int, name: str, seed: int, whole_epochs: bool = False
@@ -117,7 +117,7 @@ class BatchLoader:
 
 
 class StepLoader:
-    """Makes the batches of a stage."""
+    """Makes the batch of each step of a stage, from the batches of all feeds of the method."""
 
     def __init__(
         self,

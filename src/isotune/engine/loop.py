@@ -1,6 +1,7 @@
 """Training without a run: rows go in, the encoder is trained, and each step says what it did.
 
-The loop knows no folder, no log and no checkpoint, and evaluates nothing:
+The loop knows no folder, no log and no checkpoint, and evaluates nothing. A run has a loop of its
+own, `StageTraining._take_steps`; both call the same `Stepper`.
 
     encoder = Encoder.load("bert-tiny")
     stage = Stage.model_validate({"method": "simcse", "epochs": 1})

@@ -128,7 +128,7 @@ class Workers:
             dist.all_reduce(x, group=self._group)
         return x
 
-    def keep_on_rank_zero(self, parameters: Iterable[nn.Parameter]) -> None:
+    def drop_gradients_off_rank_zero(self, parameters: Iterable[nn.Parameter]) -> None:
         """Clears gradients that every process has computed, in all processes but the first.
 
         So the sum counts them once.

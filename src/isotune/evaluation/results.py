@@ -482,17 +482,25 @@ class RunEvaluation(Result):
     def verdict(self) -> Verdict:
         """Which encoder to use. Log, report and model card say what stands here.
 
-        NEW needs a gain of more than chance: on a task that the run was given, or, if it was given
-        none, on the dev data, which chose the step. Other tasks, general pairs, and rows that were
-        trained on say nothing about new text of the user, but a loss there counts. Where labelled
-        rows choose the step, and the run was given no task, any gain on these rows is NEW; chance
-        is not tested.
+        The first rule that fits decides:
+
+        1. Labelled rows chose the step, and no task may judge: NEW if these rows are predicted
+           better, else KEEP. Chance is not tested.
+        2. No step was better than the start: KEEP.
+        3. A task or average is worse by more than chance: KEEP. This holds for all tasks: a loss
+           on general pairs, or on rows that were trained on, counts too.
+        4. The dev data, which chose the step, gain nothing: KEEP, whatever a task gains.
+        5. What speaks for the user's text gains more than chance: NEW. Tasks that the run was given
+           speak for it, or, if it was given none, the dev data.
+        6. CAN'T TELL.
         """
-        if self.labels and not self._own_differences:
+        if self.labels and not self._judging_differences:
             return self._verdict_of_labels(*self.labels)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
-        worse = [each for each in self._judging if each.difference < 0 and not each.tied]
+        worse = [
+            each for each in self._counted_differences if each.difference < 0 and not each.tied
+        ]
         if worse:
             names = ", ".join(self._short_name(each.score) for each in worse)
             return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
@@ -509,7 +517,7 @@ class RunEvaluation(Result):
 
     def _verdict_of_gains(self) -> Verdict:
         """The verdict where nothing is worse, by the gains on what speaks for the user's text."""
-        gains: Sequence[Difference | DevGain] = self._own_differences
+        gains: Sequence[Difference | DevGain] = self._judging_differences
         if not gains and self.dev and self._dev_is_own:
             gains = [self.dev]
         if any(gain.low > 0 for gain in gains):
@@ -521,7 +529,7 @@ class RunEvaluation(Result):
         return Verdict(word="CAN'T TELL", why=UNJUDGED)
 
     @property
-    def _own_differences(self) -> list[Difference]:
+    def _judging_differences(self) -> list[Difference]:
         """The differences on tasks that speak for the user's text."""
         return [each for each in self.differences if each.score in self.own_tasks]
 
@@ -533,8 +541,8 @@ class RunEvaluation(Result):
         return self.dev.name not in self.trained_on
 
     @property
-    def _judging(self) -> list[Difference]:
-        """The differences of averages, or else those of tasks.
+    def _counted_differences(self) -> list[Difference]:
+        """The differences in which a loss counts: those of averages, or else those of tasks.
 
         The first of several scores of a task counts.
         """
@@ -543,14 +551,6 @@ class RunEvaluation(Result):
             return averages
         tasks = {task.name for task in self.after.tasks}
         return [each for each in self.differences if each.score in tasks]
-
-    @property
-    def to_use(self) -> bool:
-        """Whether commands name the kept encoder.
-
-        It is NEW or is the start, or the commands pool the start otherwise.
-        """
-        return self.verdict.word == "NEW" or not self.selected_step or bool(self.pooled)
 
     def _short_name(self, score: str) -> str:
         """A score's name without the folders of a file, if no other score has that name."""
@@ -575,7 +575,7 @@ class RunEvaluation(Result):
         before = self.before.scores()
         after = self.after.scores()
         measures = {task.name: FIRST_MEASURE.get(task.kind, "") for task in self.after.tasks}
-        for each in self._judging:
+        for each in self._counted_differences:
             name = self._short_name(each.score) + measures.get(each.score, "")
             change = _change(name, before[each.score], after[each.score])
             changes.append(f"{change} (95 % interval {each.words})")

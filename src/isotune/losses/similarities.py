@@ -2,7 +2,8 @@
 
 Two views of 16,384 sentences have 2^30 similarities, 4 GB. Here they are computed for some queries
 at a time. The gradient of the similarities is passed on to the vectors at once, so only [Q, d] and
-[K, d] are kept for the backward pass.
+[K, d] are kept for the backward pass. The temperature is a number and gets no gradient: a learned
+temperature needs another backward pass here.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,11 @@
 """SimCSE, without labels (dropout as the only augmentation) and with them (inference pairs).
 
 Without labels, each sentence goes through the encoder twice, and its two vectors differ only by the
-dropout masks (Gao et al., 2021, section 3). The same method is the unsupervised task of the
-small-BERT paper (sections 3 and 5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
-With labels, each premise has to find its entailed sentence among the entailed and the contradicted
-sentences of the whole batch (section 4, equation 5).
+dropout masks (Gao et al., 2021, section 3). The two passes are the views of `Method.views`: one for
+each of the two `augmentations`, which change nothing by default. The same method is the
+unsupervised task of the small-BERT paper (sections 3 and 5.3), and BERT-CF's ablation with a span
+length of 0 (section 5.3). With labels, each premise has to find its entailed sentence among the
+entailed and the contradicted sentences of the whole batch (section 4, equation 5).
 
 The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] vector does. Without
 labels the layer is dropped after training, unless `keep_projection` says otherwise. With labels it

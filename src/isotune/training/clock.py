@@ -34,14 +34,14 @@ class Clock:
         # Seconds of the last evaluation; a resumed run doesn't know them at first.
         self.evaluation = 0.0
 
-    def tell(self, step: float, eval_every: int, device: torch.device) -> None:
-        """Says once what the rest of the stage costs, if each step takes so many seconds."""
+    def tell(self, step_seconds: float, eval_every: int, device: torch.device) -> None:
+        """Says once what the rest of the stage costs, if each step takes `step_seconds`."""
         progress = self._progress
         if progress.step != self._measured or progress.step >= self._total:
             return
         left = self._total - progress.step
         scoring = math.ceil(left / eval_every) * self.evaluation
-        rest = timedelta(seconds=round(left * step + scoring))
+        rest = timedelta(seconds=round(left * step_seconds + scoring))
         memory = peak_memory()
         if device.type == "cuda":
             memory = torch.cuda.max_memory_allocated()
@@ -49,18 +49,21 @@ class Clock:
         if memory:
             held = f"; memory so far: {memory / 1e6:,.0f} MB"
         self._run.recorder.say(
-            f"stage {progress.stage + 1}: about {rest} are left, {step:.3g} s a step and "
+            f"stage {progress.stage + 1}: about {rest} are left, {step_seconds:.3g} s a step and "
             f"{scoring:.3g} s for evaluations{held}"
         )
 
-    def may_end(self, step: float, evaluates: bool) -> None:
+    def end_if_late(self, step_seconds: float, evaluates: bool) -> None:
         """Ends the stage if the time limit leaves no time for another step and its evaluations.
 
-        A step takes so many seconds. `evaluates` says whether the last step is evaluated anyway.
+        A step takes `step_seconds`. `evaluates` says whether the last step is evaluated anyway.
         """
         if self._end == math.inf:
             return
-        needed = step + (SCORINGS + evaluates) * self.evaluation
+        evaluations = SCORINGS
+        if evaluates:
+            evaluations += 1
+        needed = step_seconds + evaluations * self.evaluation
         late = time.monotonic() + needed > self._end
         if not self._run.workers.all_reduce_max(int(late)):
             return

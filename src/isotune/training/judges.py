@@ -1,8 +1,8 @@
 """Who may judge a run: the scores that say whether the encoder is better for the user's text.
 
-Two things take a task's word: the run was trained on its rows, or its pairs are the general ones,
-which say nothing about another text. A task that may not judge still counts where the encoder loses
-on it (`RunEvaluation.verdict`).
+A task may not judge in two cases: the run was trained on its rows, or its pairs are the general
+ones, which say nothing about another text. A task that may not judge still counts where the encoder
+loses on it (`RunEvaluation.verdict`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -58,6 +58,7 @@ def find_judges(recipe: Recipe, scores: Scores, trained: Collection[str]) -> Jud
         if is_general(name) and not general_judge:
             mute.add(name)
     own = set()
+    # Tasks that the user did not name judge nothing: they are of other texts.
     if recipe.tasks:
         own = {name for name in (*scores.sources, *scores.others) if not _is_mute(name, mute)}
     judging = {*scores.sources.values(), scores.dev}

@@ -175,7 +175,7 @@ def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) 
 def compare_with_start(
     run: RunContext,
     recipe: Recipe,
-    start: Callable[[], Measures],
+    measure_start: Callable[[], Measures],
     kept: Path,
     scored_on: Scored,
     progress: Progress,
@@ -192,7 +192,7 @@ def compare_with_start(
             0, "no step scored better on the dev data than the start, so the start was kept"
         )
     recorder.start("evaluation", 0, 2)
-    before = start()
+    before = measure_start()
     recorder.advance()
     if progress.best_step or scored_on.reshaped:
         after = run.workers.on_rank_zero(partial(measurements, kept, EncoderOptions(), scored_on))
@@ -206,7 +206,10 @@ def compare_with_start(
 
 
 def _of_copy(measures: Measures, folder: Path) -> Measures:
-    """The measures of an encoder, as those of its copy in a folder."""
+    """The same measures under the name of the copy in a folder.
+
+    Step 0 was kept, so nothing has to be measured again.
+    """
     evaluation = measures.scored.evaluation.model_copy(
         update={"encoder": str(folder), "created": datetime.now(UTC)}
     )
@@ -221,7 +224,7 @@ def _comparison(
     before: Measures,
     after: Measures,
 ) -> RunEvaluation:
-    gains = differences(before.scored, after.scored)
+    found = differences(before.scored, after.scored)
     dev = None
     if scored_on.dev:
         dev = _dev_gain(scored_on.dev, before, after)
@@ -229,15 +232,15 @@ def _comparison(
     if scored_on.by_rows and progress.first_score is not None and progress.best_score is not None:
         labels = (progress.first_score, progress.best_score)
     trained = trained_rows(read_entries(run.folder).values())
-    judges = find_judges(recipe, _judged(scored_on, after), trained)
+    judges = find_judges(recipe, _candidates(scored_on, after), trained)
     return RunEvaluation(
         before=before.scored.evaluation,
         after=after.scored.evaluation,
         selected_step=progress.best_step,
-        differences=tuple(gains),
+        differences=tuple(found),
         dev=dev,
         dev_is_general=judges.dev_is_general,
-        own_tasks=_own_tasks(gains, judges),
+        own_tasks=_own_tasks(found, judges),
         trained_on=tuple(sorted(judges.trained_on)),
         labels=labels,
         ends=tuple(progress.ends),
@@ -245,8 +248,11 @@ def _comparison(
     )
 
 
-def _judged(scored_on: Scored, after: Measures) -> Scores:
-    """What could judge the run. Of a task's measures, only the first can."""
+def _candidates(scored_on: Scored, after: Measures) -> Scores:
+    """The tasks, groups and dev data that could judge.
+
+    Of a task with several measures, the first could.
+    """
     sources = {}
     others = set(after.scored.evaluation.averages)
     for task in scored_on.tasks:

@@ -39,7 +39,7 @@ from isotune.training.run_folder import START, Progress
 PAPERS_WIDTH = 768
 """The width of BERT-base, for which the papers give rates."""
 
-HEADS_RATE = 1e-4
+NEW_LAYERS_THRESHOLD = 1e-4
 """From this learning rate on, a paper's rate is for new layers alone, such as a flow."""
 
 
@@ -373,7 +373,7 @@ def lines_of_stage(recipe: Recipe, number: int, method: Method, encoder: Encoder
     """What the log says at the beginning of stage `number`, counted from 0."""
     training = recipe.stages[number].training
     width = encoder.backbone.dimension
-    fine_tuned = training.learning_rate < HEADS_RATE and training.rate_width is None
+    fine_tuned = training.learning_rate < NEW_LAYERS_THRESHOLD and training.rate_width is None
     if recipe.published_on and fine_tuned and width < PAPERS_WIDTH:
         scaled = training.learning_rate * PAPERS_WIDTH / width
         yield (

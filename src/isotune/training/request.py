@@ -1,6 +1,6 @@
 """What `train` was given, checked: a value that never changes.
 
-Every refusal of an argument is in this file.
+Refusals of the arguments by themselves are here. What does not fit a recipe is refused in recipes/.
 """
 
 import os

@@ -164,7 +164,7 @@ class RunData:
     def _tell_copies(self, feed: ScoredFeed, rows: Sequence[Row]) -> None:
         """Warns of rows to score on whose copies stand in an earlier part of the same data."""
         width = len(text_fields(feed.rows))
-        texts = [tuple(normalized(text) for text in row[:width]) for row in rows]
+        texts = [tuple(normalized(str(text)) for text in row[:width]) for row in rows]
         first, end = (round(share * len(rows)) for share in feed.part)
         earlier = set(texts[:first])
         copies = sum(row_texts in earlier for row_texts in texts[first:end])

@@ -111,7 +111,7 @@ class Progress:
     """Whether the stage has made its last step: its steps, its patience or its time are used up."""
 
     owed: bool = False
-    """Whether the evaluation of this step was broken off. A resumed run makes it first."""
+    """Whether the evaluation of this step is still to be made. A resumed run makes it first."""
 
     dropped: list[int] = field(default_factory=list)
     """The stages whose new layers were dropped, from 0."""

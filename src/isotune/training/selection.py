@@ -107,7 +107,7 @@ def score_task(
 
     def score_or_error() -> TaskResult | InputError:
         try:
-            return task.score(encoder.with_pooling(pooling, encoder.heads))[0]
+            return task.score(encoder.with_parts(pooling=pooling))[0]
         except InputError as error:
             return error
 

@@ -121,7 +121,7 @@ class StageTraining:
             raise
         finally:
             self.checkpoints.close()
-        if progress.over and self._stopped():
+        if progress.over and self._agree_to_stop():
             # The signal came in the last step, after which there is more to do.
             assert self.run.stop.received
             signal.raise_signal(self.run.stop.received)
@@ -131,9 +131,9 @@ class StageTraining:
         progress = self.progress
         self._restart_record()
         update: Update | None = None
-        if progress.owed and not self._stopped():
+        if progress.owed and not self._agree_to_stop():
             self._evaluate_or_break_off()
-        while not progress.done and not self._stopped():
+        while not progress.done and not self._agree_to_stop():
             before = update
             began = time.perf_counter()
             try:
@@ -159,7 +159,7 @@ class StageTraining:
         self.run.recorder.advance()
         evaluates = self._evaluation_is_due()
         if not progress.done:
-            self.clock.may_end(seconds, evaluates)
+            self.clock.end_if_late(seconds, evaluates)
         if update:
             self._follow_update(update, evaluates)
         if evaluates or progress.done:
@@ -204,11 +204,11 @@ class StageTraining:
             TrainingFailed: the encoder can't be scored.
         """
         began = time.perf_counter()
-        self._judge()
+        self._score_and_keep()
         self.run.workers.on_rank_zero(self.checkpoints.write_in_time)
         self.clock.evaluation = time.perf_counter() - began
 
-    def _judge(self) -> None:
+    def _score_and_keep(self) -> None:
         """Scores the encoder, and keeps its weights if the selection says so."""
         progress = self.progress
         try:
@@ -231,7 +231,7 @@ class StageTraining:
             return encoder
         new_heads = len(self.objectives.method.adds.heads)
         heads = encoder.heads.first(len(encoder.heads) - new_heads)
-        return encoder.with_pooling(encoder.pooling, heads)
+        return encoder.with_parts(heads=heads)
 
     def _failure(self, error: InputError) -> TrainingFailed:
         """The error of training for an encoder that can't be scored."""
@@ -246,7 +246,7 @@ class StageTraining:
         """Writes a checkpoint from which the stage goes on."""
         if not self.selection.scores:
             # This keeps the weights of the step where the run was stopped.
-            self._judge()
+            self._score_and_keep()
         self.run.workers.on_rank_zero(self.checkpoints.write)
         words = ["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()]
         self.run.recorder.say(
@@ -279,8 +279,11 @@ class StageTraining:
         self._recorded = time.perf_counter()
         self._recorded_step = self.progress.step
 
-    def _stopped(self) -> bool:
-        """Whether a process of the run was told to stop; then all of them stop at this step."""
+    def _agree_to_stop(self) -> bool:
+        """Whether a process of the run was told to stop; then all of them stop at this step.
+
+        All processes call this together.
+        """
         stop = self.run.stop
         number = self.run.workers.all_reduce_max(stop.received or 0)
         if number:

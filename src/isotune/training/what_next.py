@@ -73,7 +73,7 @@ class EndedRun:
     def sources(self) -> Sequence[str]:
         """What other commands can read of the text of the first stage.
 
-        None for rows from Python or a stream.
+        It is empty for rows from Python, and for standard input.
         """
         data = self.recipe.inputs(self.recipe.stages[0]).data
         if STDIN in data:
