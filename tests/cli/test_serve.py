@@ -32,7 +32,8 @@ def test_what_can_not_be_served_is_refused(
 def test_an_index_of_another_encoder_is_refused(
     refused: Refused, tiny_model: Path, tmp_path: Path
 ) -> None:
-    Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls"))
+    index = Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls"))
+    index.add([{"id": "1", "text": "a lamp"}])
     assert "fingerprint" in refused("serve", tiny_model, "--port", 0, "--index", "index")
     assert "no index" in refused("serve", tiny_model, "--port", 0, "--index", "nowhere")
 
