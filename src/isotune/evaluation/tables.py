@@ -105,18 +105,18 @@ class TableContent:
         """
         template = "{:.3f}"
         scale = 1
+        best = ""
         if score not in self.unscaled:
             template = "{:.2f}"
             scale = 100
-        values = [scores[score] for _, scores in rows if score in scores]
-        best = template.format(scale * max(values, default=0.0))
+            values = [scores[score] for _, scores in rows if score in scores]
+            best = template.format(scale * max(values, default=0.0))
         cells = []
         for _, scores in rows:
             cell = "-"
             if score in scores:
                 cell = template.format(scale * scores[score])
-            is_best = cell == best and score not in self.unscaled
-            cells.append(Text(cell, "bold" if is_best else ""))
+            cells.append(Text(cell, "bold" if cell == best else ""))
         return cells
 
     def _caption(self) -> Text:
