@@ -39,9 +39,9 @@ EVERY = 10  # steps between two that the recipe may keep
 
 def score(gold: Floats, cosines: Floats) -> float:
     """Spearman x 100; 0 if one side is constant."""
-    return (
-        100 * float(spearmanr(gold, cosines).statistic) if np.ptp(gold) and np.ptp(cosines) else 0.0
-    )
+    if np.ptp(gold) == 0 or np.ptp(cosines) == 0:
+        return 0.0
+    return 100 * float(spearmanr(gold, cosines).statistic)
 
 
 def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> Floats:

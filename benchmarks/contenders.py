@@ -19,8 +19,10 @@ MAX_LENGTH = 128
 Vectors: TypeAlias = NDArray[np.float32]
 Encode: TypeAlias = Callable[[Sequence[str]], Vectors]
 Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
-"""A runtime's forward pass: from token ids and mask [n, tokens] to the last hidden states [n,
-tokens, d]."""
+"""A runtime's forward pass.
+
+It maps token ids and mask [n, tokens] to the last hidden states [n, tokens, d].
+"""
 
 
 def isotune(
@@ -127,9 +129,8 @@ def ctranslate2(model: Path, precision: str, threads: int, cache: Path) -> Encod
 
     converted = cache / "ctranslate2"
     if not converted.exists():
-        BertConfig.position_embedding_type = (
-            "absolute"  # the converter reads this; transformers no longer sets it
-        )
+        # The converter reads this; transformers no longer sets it.
+        BertConfig.position_embedding_type = "absolute"
         TransformersConverter(str(model)).convert(str(converted))
     encoder = ct2.Encoder(
         str(converted), device="cpu", compute_type=precision, intra_threads=threads

@@ -29,11 +29,9 @@ SHAPES: dict[str, dict[str, int]] = {
         "intermediate_size": 1536,
     },
 }
-CHUNKS = {
-    64: None,
-    512: None,
-    8192: 512,
-}  # sentences of a step: those of a pass of the gradient cache, if there is one
+CHUNKS = {64: None, 512: None, 8192: 512}
+"""The sentences of a pass of the gradient cache, if there is one, by those of a step."""
+
 SENTENCES = 2048  # of a round of training; at least a step
 ENCODED = 50_000  # sentences of a round of encoding
 PEER_BATCH = 512  # of sentence-transformers' encoding; its default of 32 is slow on a GPU

@@ -31,13 +31,9 @@ from isotune.bundled import BUNDLED_DATA, BUNDLED_MODEL
 
 HEAD = 5  # words of a beginning
 STEPS = (100, 1_000, 10_000)
-BATCHES = (
-    (256, None),
-    (2_048, None),
-    (256, 64),
-    (2_048, 64),
-    (16_384, 64),
-)  # sentences of a step, and of a pass
+BATCHES = ((256, None), (2_048, None), (256, 64), (2_048, 64), (16_384, 64))
+"""The sentences of a step, and of a pass."""
+
 BATCHED = 16_384  # sentences of a run
 QUIET = ["--dev", "none", "--tasks", "stsb-open"]
 

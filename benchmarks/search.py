@@ -29,9 +29,9 @@ from rounds import Timing, in_turn, speedup, spread, table
 from run import go_on_with_peers
 
 Array = NDArray[np.float32]
-Search = Callable[
-    [Array], Sequence[int]
-]  # a query [d] -> the numbers of the K nearest rows, in any order
+Search = Callable[[Array], Sequence[int]]
+"""A query [d] -> the numbers of the K nearest rows, in any order."""
+
 K = 10
 PACKAGES = ("numpy", "torch", "faiss-cpu", "usearch", "sentence-transformers", "lancedb")
 CENTRES = 2000
@@ -56,13 +56,15 @@ def clustered(rows: int, dimension: int) -> Array:
 
 def isotune(vectors: Array, folder: str) -> Search:
     """The exact search of an index on disk."""
+    import pyarrow as pa
+
     from isotune.use.search.store import Store
 
     store = Store(Path(folder), vectors.shape[1])
     for start in range(0, len(vectors), PUT):
         part = vectors[start : start + PUT]
         names = [str(start + row) for row in range(len(part))]
-        store.put(store.to_table(names, names, [{}] * len(part)), part)
+        store.put(pa.table({"id": names, "text": names}), part)
         store.tend(finished=False)
     store.tend(finished=True)
     return lambda query: [int(row["id"]) for row in store.nearest(query, K)]

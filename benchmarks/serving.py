@@ -144,12 +144,12 @@ class Server:
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             if b" 200 " not in answer:
                 raise RuntimeError(answer.decode())
-            length = answer.partition(b"content-length:")[
-                2
-            ].split()  # none if the answer comes in chunks
-            await (
-                reader.readexactly(int(length[0])) if length else reader.readuntil(b"\r\n0\r\n\r\n")
-            )
+            _, _, rest = answer.partition(b"content-length:")
+            if rest:
+                await reader.readexactly(int(rest.split()[0]))
+            else:
+                # The answer comes in chunks, of which the last is empty.
+                await reader.readuntil(b"\r\n0\r\n\r\n")
             taken.append(time.perf_counter() - start)
         writer.close()
 
@@ -236,12 +236,8 @@ def start(model: Path, infinity: str | None, graph: Path) -> dict[str, Server]:
         for name, source, engine, precision in (
             ("infinity float32", str(model), "torch", "float32"),
             ("infinity bfloat16", str(model), "torch", "bfloat16"),
-            (
-                "infinity ONNX float32",
-                ".",
-                "optimum",
-                "float32",
-            ),  # finds a graph only in the folder that it runs in
+            # It finds a graph only in the folder that it runs in.
+            ("infinity ONNX float32", ".", "optimum", "float32"),
         ):
             words = [*command, "--model-id", source, "--engine", engine, "--dtype", precision]
             words += ["--port", str(port := free_port())]

@@ -153,7 +153,7 @@ def test_a_query_that_is_its_own_answer_is_told(caplog: pytest.LogCaptureFixture
     evaluate(Noisy(), TaskRows("retrieval", [Pair(*row) for row in rows]))
     (record,) = caplog.records
     assert record.message.startswith(
-        "rows: 1 query with itself as the answer, which every encoder finds"
+        "rows: 1 query answered by the same text, which every encoder finds"
     )
 
 

@@ -6,6 +6,8 @@ from .comparison import differences as differences
 from .comparison import evaluate as evaluate
 from .comparison import evaluation_of as evaluation_of
 from .comparison import measure as measure
+from .comparison import versions as versions
+from .geometry import GeometryTask as GeometryTask
 from .intervals import interval as interval
 from .intervals import resampled_correlations as resampled_correlations
 from .results import MEASURES as MEASURES
@@ -18,7 +20,6 @@ from .results import RunEvaluation as RunEvaluation
 from .results import STSResult as STSResult
 from .results import TaskResult as TaskResult
 from .results import TransferResult as TransferResult
-from .results import ranking_scores as ranking_scores
 from .retrieval import RetrievalTask as RetrievalTask
 from .sts import STSTask as STSTask
 from .sts import correlations as correlations
@@ -36,6 +37,7 @@ from .tasks import load_dev as load_dev
 from .tasks import load_tasks as load_tasks
 from .tasks import named_tasks as named_tasks
 from .tasks import resampled as resampled
+from .tasks import score_names as score_names
 from .tasks import source_of as source_of
 from .tasks import task_title as task_title
 from .tasks import with_whole_path as with_whole_path

@@ -91,9 +91,8 @@ def _cosines_and_shares(
     encoder: Encoder, rows: Sequence[ScoredPair], name: str, scale: float | None
 ) -> tuple[Floats, Floats]:
     """The cosine [N] of each different pair, and the share [N] in which it means the same."""
-    first = [row.sentence1 for row in rows]
-    second = [row.sentence2 for row in rows]
-    same = _shares(np.array([row.score for row in rows]), name, scale)
+    first, second, scores = zip(*rows, strict=True)
+    same = _shares(np.array(scores), name, scale)
     vectors = sentence_vectors(encoder.encode, first + second, name)  # [2 N, d]
     cosines = np.einsum("nd,nd->n", *np.split(unit_length(vectors.astype(np.float64)), 2))
     _refuse_equal(same, f"{name}: all {len(rows)} pairs have one score")

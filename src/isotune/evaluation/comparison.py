@@ -58,10 +58,8 @@ def evaluate(
         InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has
             collapsed.
     """
-    if name is None:
-        name = type(encoder).__name__
-        if isinstance(encoder, str | Path):
-            name = str(encoder)
+    if not name:
+        name = str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
     read_tasks = load_tasks(tasks)
     loaded = _loaded(encoder)
     return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
@@ -219,15 +217,18 @@ def evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
     for group, members in GROUPS.items():
         if by_name.keys() >= set(members):
             averages[group] = _average([by_name[task] for task in members])
-    versions = {package: version(package) for package in ("isotune", "torch", "transformers")}
-    versions["python"] = platform.python_version()
     return Evaluation(
         encoder=name,
         tasks=tuple(results),
         averages=averages,
-        versions=versions,
+        versions={**versions(), "python": platform.python_version()},
         created=datetime.now(UTC).replace(microsecond=0),
     )
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that numbers depend on."""
+    return {package: version(package) for package in ("isotune", "torch", "transformers")}
 
 
 def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:

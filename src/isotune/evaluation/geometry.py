@@ -1,9 +1,8 @@
 """How sentence vectors lie in their space: the measures, and the task that takes them.
 
 Every measure first scales the vectors to length 1, because encoders are used by their cosines. The
-measures are exact:
-they go over all vectors, or all pairs of vectors, in blocks, so the memory they need beside the
-vectors is bounded.
+measures are exact: they go over all vectors, or all pairs of vectors, in blocks, so the memory they
+need beside the vectors is bounded.
 """
 
 import math

@@ -8,6 +8,7 @@ reads it. Each result's `scores` is a flat table of its numbers, which studies a
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias, get_args
 
@@ -51,6 +52,13 @@ def check_way(aggregation: str, metric: str) -> None:
 def ranking_scores(task: str) -> list[str]:
     """The names of a retrieval task's scores, in the order of `RANKING_MEASURES`."""
     return [task, *(f"{task}-{measure}" for measure in RANKING_MEASURES[1:])]
+
+
+def geometry_scores(task: str) -> list[str]:
+    """The names of a geometry task's scores, in the order of `MEASURES`."""
+    if task == "geometry":
+        return list(MEASURES)
+    return [f"{task}-{measure}" for measure in MEASURES]
 
 
 def printed(score: str, value: float) -> str:
@@ -108,7 +116,7 @@ class Correlations(Result):
 class SubsetResult(Result):
     """The correlations of one subset.
 
-    It is None if its gold scores are all equal, so that no correlation is defined.
+    They are None if the subset's gold scores are all equal, so that none is defined.
     """
 
     pairs: int
@@ -211,8 +219,8 @@ class GeometryResult(Result):
 
     def scores(self) -> dict[str, float]:
         """Each measure under TASK-MEASURE; of the task "geometry" under its own name."""
-        prefix = "" if self.name == "geometry" else f"{self.name}-"
-        return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
+        values = [self.alignment, self.uniformity, self.mean_cosine, self.effective_rank]
+        return dict(zip(geometry_scores(self.name), values, strict=True))
 
 
 class RetrievalResult(Result):
@@ -391,11 +399,8 @@ class Comparison(Result):
 
 def _scores_side_by_side(scores: Mapping[str, Mapping[str, float]]) -> str:
     """A row for each score and a column for each encoder, from the scores by encoder."""
-    names: dict[str, None] = {}
-    for table in scores.values():
-        names |= dict.fromkeys(table)
     rows = [["", *scores]]
-    for name in names:
+    for name in dict.fromkeys(chain(*scores.values())):
         row = [name]
         for table in scores.values():
             row.append(printed(name, table[name]) if name in table else "-")
@@ -517,9 +522,7 @@ class RunEvaluation(Result):
 
     def _verdict_of_gains(self) -> Verdict:
         """The verdict where nothing is worse, by the gains on what speaks for the user's text."""
-        gains: Sequence[Difference | DevGain] = self._judging_differences
-        if not gains and self.dev and self._dev_is_own:
-            gains = [self.dev]
+        gains: Sequence[Difference | DevGain] = self._judging_differences or self._own_dev
         if any(gain.low > 0 for gain in gains):
             return Verdict(word="NEW", why="the gain is more than chance")
         if gains:
@@ -534,11 +537,11 @@ class RunEvaluation(Result):
         return [each for each in self.differences if each.score in self.own_tasks]
 
     @property
-    def _dev_is_own(self) -> bool:
-        """Whether the dev data speak for the user's text."""
-        if self.dev is None or self.dev_is_general:
-            return False
-        return self.dev.name not in self.trained_on
+    def _own_dev(self) -> list[DevGain]:
+        """The gain on the dev data, if these speak for the user's text."""
+        if self.dev is None or self.dev_is_general or self.dev.name in self.trained_on:
+            return []
+        return [self.dev]
 
     @property
     def _counted_differences(self) -> list[Difference]:

@@ -128,7 +128,7 @@ def _measures(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[flo
     # The ranks of answers, from 0.
     (hits,) = np.nonzero(gains)
     reciprocal_rank = 0.0
-    if len(hits) and hits[0] < 10:
+    if (hits < 10).any():
         reciprocal_rank = 1 / (hits[0] + 1)
     recalls = [np.count_nonzero(hits < depth) / len(grades) for depth in (1, 10, 100)]
     return [float(ndcg), reciprocal_rank, *recalls]
@@ -144,8 +144,9 @@ def load_retrieval(name: str, source: Source) -> RetrievalTask:
         if Path(place).is_dir():
             return _read_folder(name, Path(place), part.removeprefix(":") or "test")
     pairs = rows_of(source, Pair)
-    queries = list(dict.fromkeys(query for query, _ in pairs))
-    documents = list(dict.fromkeys(document for _, document in pairs))
+    first, second = zip(*pairs, strict=True)
+    queries = list(dict.fromkeys(first))
+    documents = list(dict.fromkeys(second))
     numbers = {text: number for number, text in enumerate(documents)}
     grades: dict[str, dict[int, int]] = {query: {} for query in queries}
     for query, document in pairs:
@@ -160,11 +161,10 @@ def _tell_own_answers(name: str, pairs: Sequence[Pair]) -> None:
     """Warns of queries that are their answer, because every encoder finds these."""
     own = {query for query, answer in pairs if normalized(query) == normalized(answer) != b""}
     if own:
-        queries = counted(len(own), "query")
         logger.warning(
-            "%s: %s with itself as the answer, which every encoder finds; leave out such rows",
+            "%s: %s answered by the same text, which every encoder finds; leave out such rows",
             name,
-            queries,
+            counted(len(own), "query"),
         )
 
 

@@ -38,11 +38,10 @@ def comparison_tables(
     `names` are those of encoders in the table, where these are not their names.
     """
     rows: list[Row] = []
+    contents: dict[tuple[str, str], TableContent] = {}
     for evaluation in evaluations:
         name = names.get(evaluation.encoder, evaluation.encoder)
         rows.append((name, evaluation.scores(aggregation, metric)))
-    contents: dict[tuple[str, str], TableContent] = {}
-    for evaluation in evaluations:
         for task in evaluation.tasks:
             title = _title(task, aggregation, metric)
             group = _group(task)
@@ -106,18 +105,18 @@ class TableContent:
         """
         template = "{:.3f}"
         scale = 1
+        best = ""
         if score not in self.unscaled:
             template = "{:.2f}"
             scale = 100
-        values = [scores[score] for _, scores in rows if score in scores]
-        best = template.format(scale * max(values, default=0.0))
+            values = [scores[score] for _, scores in rows if score in scores]
+            best = template.format(scale * max(values, default=0.0))
         cells = []
         for _, scores in rows:
             cell = "-"
             if score in scores:
                 cell = template.format(scale * scores[score])
-            is_best = cell == best and score not in self.unscaled
-            cells.append(Text(cell, "bold" if is_best else ""))
+            cells.append(Text(cell, "bold" if cell == best else ""))
         return cells
 
     def _caption(self) -> Text:
@@ -135,10 +134,11 @@ def difference_table(comparison: results.Comparison, names: Mapping[str, str] = 
     name = names.get(first, first)
     title = f"Difference from {name} x 100, and its 95 % interval over the rows of the task"
     table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
-    for header in ("Encoder", "Task"):
-        table.add_column(header, overflow="fold")
-    for header in ("Difference", "Interval", "Rank"):
-        table.add_column(header, justify="right")
+    table.add_column("Encoder", overflow="fold")
+    table.add_column("Task", overflow="fold")
+    table.add_column("Difference", justify="right")
+    table.add_column("Interval", justify="right")
+    table.add_column("Rank", justify="right")
     scores = dict.fromkeys(difference.score for difference in comparison.differences)
     ranks = {score: comparison.ranks(score) for score in scores}
     rows = [(first, score, "", "") for score in ranks]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -15,9 +16,16 @@ from isotune.data.sources import Source, is_table
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.copies import groups_of_copies, tell_copies
-from isotune.evaluation.geometry import load_geometry
+from isotune.evaluation.geometry import GeometryTask, load_geometry
 from isotune.evaluation.intervals import resampled_correlations, resampled_macro_f1, resampled_means
-from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskResult, ranking_scores
+from isotune.evaluation.results import (
+    Aggregation,
+    Metric,
+    NamedScores,
+    TaskResult,
+    geometry_scores,
+    ranking_scores,
+)
 from isotune.evaluation.retrieval import RetrievalTask, load_retrieval
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.task_rows import TaskRows, place_and_columns, place_and_part
@@ -258,7 +266,7 @@ def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[T
     found = [_find(task) for task in named_tasks(tasks)]
     _refuse_repeated([task.name for task in found], "the name")
     loaded = [task.read() for task in found]
-    _refuse_repeated([score for task in loaded for score in _score_names(task)], "a score")
+    _refuse_repeated(chain.from_iterable(map(score_names, loaded)), "a score")
     return loaded
 
 
@@ -269,10 +277,12 @@ def _refuse_repeated(names: Iterable[str], what: str) -> None:
         raise InputError(f"{count} tasks have {what} {name!r}; give TaskRows another name")
 
 
-def _score_names(task: Task) -> list[str]:
+def score_names(task: Task) -> list[str]:
     """The names of a task's scores, as far as they are known before the task is scored."""
     if isinstance(task, RetrievalTask):
         return ranking_scores(task.name)
+    if isinstance(task, GeometryTask):
+        return geometry_scores(task.name)
     names = [task.name]
     if isinstance(task, TransferTask):
         if task.f1:

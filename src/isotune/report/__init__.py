@@ -1,6 +1,6 @@
 """What a run gained: an HTML page, and the model card of its encoder.
 
-And figures and templates for pages of others.
+Here are also the figures and the templates of other pages.
 """
 
 import lazy_loader

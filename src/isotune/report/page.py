@@ -5,9 +5,11 @@ metrics.jsonl is needed, and a section whose file is missing is left out. Paths,
 settings are escaped.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,7 +118,8 @@ class ReportData:
         environment.pop("finished", None)
         nothing: dict[str, Any] = {}
         recipe = _read_if_there(run / "recipe.toml", _read_recipe, nothing)
-        settings = _read_if_there(run / "recipe.toml", _read_settings, None)
+        read_text = partial(Path.read_text, encoding="utf-8")
+        settings = _read_if_there(run / "recipe.toml", read_text, None)
         evaluation = _read_if_there(run / "evaluation.json", RunEvaluation.read, None)
         points = _read_if_there(run / "cosines.npz", read_arrays, nothing)
         stages = group_by_stage(
@@ -125,9 +128,11 @@ class ReportData:
         facts = {"Data": data, "Environment": environment}
         before: dict[str, Correlations] = {}
         after: dict[str, Correlations] = {}
+        intervals: dict[str, str] = {}
         if evaluation is not None:
             before = _correlations(evaluation.before)
             after = _correlations(evaluation.after)
+            intervals = {each.score: each.words for each in evaluation.differences}
         return cls(
             name=run.resolve().name,
             encoder=_encoder_path(run),
@@ -137,14 +142,14 @@ class ReportData:
             facts={title: part for title, part in facts.items() if part},
             settings=settings,
             recipe=recipe,
-            stand_ins=list(dict.fromkeys(_stand_ins(recipe, data))),
+            stand_ins=_stand_ins(recipe, data),
             stages=stages,
             last_step=max((stage.steps[1] for stage in stages), default=0),
             warnings=records["warning"],
             evaluation=evaluation,
             before=before,
             after=after,
-            intervals=_intervals(evaluation),
+            intervals=intervals,
             changes=_read_changes(run, evaluation),
             points=points,
             scored=points.get("task"),
@@ -169,11 +174,6 @@ def _read_if_there(path: Path, read: Callable[[Path], T], missing: U) -> T | U:
     if not path.exists():
         return missing
     return read(path)
-
-
-def _read_settings(path: Path) -> str | None:
-    """The text of the recipe."""
-    return path.read_text("utf-8")
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
@@ -205,30 +205,16 @@ def _model(recipe: Mapping[str, Any]) -> str:
     return recipe.get("model") or BUNDLED_MODEL
 
 
-def _stand_ins(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+def _stand_ins(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
     """The sources of a run of a published recipe that stand in for the published data."""
     if not recipe.get("published"):
-        return
-    for feed in data.values():
-        for source in feed["sources"]:
-            if is_stand_in(source):
-                yield source
+        return []
+    sources = chain(*(feed["sources"] for feed in data.values()))
+    return list(dict.fromkeys(filter(is_stand_in, sources)))
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
     """The correlations of tasks and groups by their names."""
-    correlations: dict[str, Correlations] = {}
-    for task in evaluation.tasks:
-        if isinstance(task, Correlations):
-            correlations[task.name] = task
-    for group, average in evaluation.averages.items():
-        if isinstance(average, Correlations):
-            correlations[group] = average
-    return correlations
-
-
-def _intervals(evaluation: RunEvaluation | None) -> dict[str, str]:
-    """The interval of each change in words, by score."""
-    if evaluation is None:
-        return {}
-    return {difference.score: difference.words for difference in evaluation.differences}
+    tasks = {task.name: task for task in evaluation.tasks}
+    named: dict[str, object] = {**tasks, **evaluation.averages}
+    return {name: result for name, result in named.items() if isinstance(result, Correlations)}

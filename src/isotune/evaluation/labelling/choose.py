@@ -101,12 +101,13 @@ def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder
 
     It is None if no encoder is.
     """
+    first, second, gold = zip(*labels, strict=True)
     pairs = ScoredPairs(
         name="labels",
         split="",
-        sentence1=[label.sentence1 for label in labels],
-        sentence2=[label.sentence2 for label in labels],
-        scores=np.array([label.score for label in labels]),
+        sentence1=list(first),
+        sentence2=list(second),
+        scores=np.array(gold),
         subsets=["labels"] * len(labels),
     )
     samples = []

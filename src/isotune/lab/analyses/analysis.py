@@ -7,7 +7,6 @@ the hidden states inside a language model, pooled in many ways in one forward pa
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from math import nan
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -22,7 +21,7 @@ from torch.nn.functional import normalize
 from isotune.data import Packed, ScoredPairs, pack
 from isotune.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import SentenceEncoder, correlations
+from isotune.evaluation import SentenceEncoder, correlations, versions
 from isotune.files import write_text
 from isotune.report import save_png
 
@@ -99,11 +98,6 @@ def column(rows: Table, key: str) -> list[Any]:
 def of_task(scores: Mapping[str, Sequence[float]], place: int) -> dict[str, float]:
     """The score at a place of each task's scores."""
     return {task: values[place] for task, values in scores.items()}
-
-
-def versions() -> dict[str, str]:
-    """The versions that numbers depend on."""
-    return {package: version(package) for package in ("isotune", "torch", "transformers")}
 
 
 def grouped(table: Table, key: str) -> dict[Any, Table]:

@@ -55,10 +55,10 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 @per_encoder
 def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of the lowest and of the highest band."""
-    return f"{name}: mean cosine {_mean(rows[0])}, {_mean(rows[-1])}."
+    return f"{name}: mean cosine {_mean_text(rows[0])}, {_mean_text(rows[-1])}."
 
 
-def _mean(row: Row) -> str:
+def _mean_text(row: Row) -> str:
     return f"{row['mean']:.2f} of {counted(row['pairs'], 'pair')} with {_gold(row)}"
 
 

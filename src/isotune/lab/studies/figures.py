@@ -6,7 +6,7 @@ Published values are drawn beside the measured ones. Scores have the scale of th
 from collections.abc import Mapping, Sequence
 from math import nan
 from operator import itemgetter
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isotune.lab.studies import wording
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import START, Figure, Study, Value
+from isotune.lab.studies.study import START, Figure, Study
 from isotune.report import (
     BLUE,
     INK,
@@ -75,13 +75,10 @@ class _Axis:
         self.option = option
         having = [line for line in lines if option in line.cell]
         self.values = list(dict.fromkeys(line.cell[option] for line in having))
-        self.numeric = all(map(_is_number, self.values))
-        self._places: dict[Value, float] = {}
-        for number, value in enumerate(self.values):
-            if self.numeric and _is_number(value):
-                self._places[value] = float(value)
-            else:
-                self._places[value] = float(number)
+        # In Python, bool is a kind of int, but here it is no number.
+        self.numeric = set(map(type, self.values)) <= {int, float}
+        places: Sequence[Any] = self.values if self.numeric else range(len(self.values))
+        self._places = dict(zip(self.values, map(float, places), strict=True))
 
     def points(self, lines: Sequence[Line]) -> list[tuple[float, Line]]:
         """The lines from left to right with their places; lines without the option are left out."""
@@ -106,10 +103,6 @@ class _Axis:
             places = list(self._places.values())
             ax.set_xticks(places, [f"{place:g}" for place in places], rotation=45)
             ax.minorticks_off()
-
-
-def _is_number(value: Value) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _draw_curves(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:

@@ -15,6 +15,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -54,7 +55,7 @@ from isotune.files import (
 )
 from isotune.kernels import DEVICE
 from isotune.report import group_by_stage, read_records
-from isotune.training import is_finished, load_tensors, remove_checkpoints, train
+from isotune.training import check_tensors, is_finished, remove_checkpoints, train
 
 logger = logging.getLogger(__name__)
 
@@ -122,9 +123,8 @@ class Job:
         try:
             if self.is_made:
                 return not verify_checksums(self.folder)
-            for pattern in CHECKPOINTS:
-                for checkpoint in self.folder.glob(pattern):
-                    load_tensors(checkpoint)
+            for checkpoint in chain(*map(self.folder.glob, CHECKPOINTS)):
+                check_tensors(checkpoint)
         except InputError:
             return True
         return False

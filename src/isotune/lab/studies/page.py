@@ -7,6 +7,7 @@ again when the runs are gone. Each figure is also written beside it, as PNG.
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,7 @@ def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> boo
         rival = other.summary(score)
         if other is not line and rival is not None and study.group(other.arm) == group:
             rivals.append(rival[0])
-    if not rivals:
-        return False
-    return summary[0] > max(rivals)
+    return summary[0] > max(rivals, default=inf)
 
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:

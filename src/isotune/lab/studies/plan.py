@@ -19,7 +19,15 @@ from isotune.data import DATASETS, stand_ins
 from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
-from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study, refuse_study_keys
+from isotune.lab.studies.study import (
+    START,
+    STUDY_KEYS,
+    Arm,
+    Cell,
+    Study,
+    refuse_study_keys,
+    refuse_unknown,
+)
 from isotune.lab.studies.wording import line_title
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
@@ -107,9 +115,7 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
     runs: list[PlannedRun] = []
     for arm in study.arms:
         options = options_by_arm[arm.name]
-        for key in arm.grid or ():
-            if key not in options:
-                raise unknown(f"option of arm {arm.name}", key, options)
+        refuse_unknown(f"option of arm {arm.name}", arm.grid or (), options)
         shared = _only(study.options, options)
         for place in _places(study, arm, options):
             start = None

@@ -27,11 +27,10 @@ from isotune.console import PlainConsole
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, as_input_error, counted
-from isotune.evaluation import DevTask, Floats
+from isotune.evaluation import DevTask, Floats, versions
 from isotune.files import make_folder, read_arrays
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse, read_pairs
-from isotune.lab.analyses.analysis import versions
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
 from isotune.lab.studies.job import VALUES, Job, RayRuns, read_tasks, try_to_make

@@ -7,6 +7,7 @@ after hours, as an empty column.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,14 +17,13 @@ import numpy as np
 from isotune.errors import unknown
 from isotune.evaluation import (
     GROUPS,
-    MEASURES,
     DevTask,
     Evaluation,
-    RetrievalTask,
+    GeometryTask,
+    RowTask,
     STSTask,
     Task,
-    TransferTask,
-    ranking_scores,
+    score_names,
 )
 from isotune.files import read_arrays, read_json
 from isotune.lab.studies.job import PAIRS, RESULT, VALUES
@@ -50,16 +50,16 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
     """
     names = _Names()
     if study.statistics:
-        names.whole.update(dict.fromkeys(SIZES))
+        names.whole.update(SIZES)
     if runs:
-        names.whole.update(dict.fromkeys(RUN_SCORES))
+        names.whole.update(RUN_SCORES)
     names.add_tasks(tasks)
     for stage in chain(*(run.recipe.stages for run in runs if run.recipe)):
         names.add_parts(stage)
     for average, members in study.averages.items():
         for member in members:
             names.check(f"score in the average {average}", member)
-        names.whole[average] = None
+        names.whole.add(average)
     names.add_cosines(study, tasks)
     for score in study.scores:
         names.check("score", score.removeprefix(START))
@@ -69,62 +69,46 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
 class _Names:
     """The names of the scores that some run of a study can have."""
 
-    whole: dict[str, None] = field(default_factory=dict)
-    """Names that are known as a whole, in order."""
+    whole: set[str] = field(default_factory=set)
+    """Names that are known as a whole."""
 
-    beginnings: dict[str, None] = field(default_factory=dict)
+    beginnings: set[str] = field(default_factory=set)
     """The beginnings of names that only a plugin knows."""
 
-    numbered: dict[str, int | None] = field(default_factory=dict)
-    """What stands before a number, as in "cosine:7"; and how many numbers there are, if known."""
+    numbered: dict[str, float] = field(default_factory=dict)
+    """What stands before a number, as in "cosine:7"; and the number of such numbers.
+
+    It is infinity if it is not known.
+    """
 
     def add_tasks(self, tasks: Sequence[Task]) -> None:
         """Adds the scores of tasks, and of the groups all of whose tasks are among them."""
         for task in tasks:
-            self._add_task(task)
+            self.whole.update(score_names(task))
+            if not isinstance(task, RowTask | GeometryTask):
+                self.beginnings.add(f"{task.name}-")
         evaluated = {task.name for task in tasks}
         for group, members in GROUPS.items():
             if evaluated.issuperset(members):
-                self.whole[group] = None
-
-    def _add_task(self, task: Task) -> None:
-        name = task.name
-        if name == "geometry":
-            self.whole.update(dict.fromkeys(MEASURES))
-        elif name.startswith("geometry:"):
-            self.whole.update((f"{name}-{measure}", None) for measure in MEASURES)
-        elif isinstance(task, RetrievalTask):
-            self.whole.update(dict.fromkeys(ranking_scores(name)))
-        elif isinstance(task, STSTask):
-            self.whole[name] = None
-        elif isinstance(task, TransferTask):
-            self.whole[name] = None
-            if task.f1:
-                self.whole[f"{name}-f1"] = None
-            if task.macro_f1:
-                self.whole[f"{name}-macro-f1"] = None
-        else:
-            self.whole[name] = None
-            self.beginnings[f"{name}-"] = None
+                self.whole.add(group)
 
     def add_parts(self, stage: Stage) -> None:
         """Adds the parts of the dev and the test score of a stage, and its predictions."""
         if not METHODS[stage.method].__module__.startswith("isotune."):
-            self.beginnings.update(dict.fromkeys(("dev:", "test:", f"{PREDICTED}:")))
+            self.beginnings.update(("dev:", "test:", f"{PREDICTED}:"))
             return
         metrics = getattr(stage.options, "metrics", ())
         if metrics:
-            self.numbered[f"{PREDICTED}:"] = None
+            self.numbered[f"{PREDICTED}:"] = inf
         for metric in metrics:
-            self.whole[f"test:{metric}"] = None
+            self.whole.add(f"test:{metric}")
             if len(metrics) > 1:
-                self.whole[f"dev:{metric}"] = None
+                self.whole.add(f"dev:{metric}")
         for option in type(stage.options).model_fields:
             rows = option.removesuffix("_dev")
             if rows != option:
-                self.whole[f"dev:{rows}"] = None
-                self.whole[f"test:{rows}"] = None
-                self.numbered[f"{PREDICTED}:{rows}"] = None
+                self.whole.update((f"dev:{rows}", f"test:{rows}"))
+                self.numbered[f"{PREDICTED}:{rows}"] = inf
 
     def add_cosines(self, study: Study, tasks: Sequence[Task]) -> None:
         """Adds the cosines of the study's pairs, or else of its first task's."""
@@ -140,20 +124,16 @@ class _Names:
         if score in self.whole or score.startswith(tuple(self.beginnings)):
             return
         name, _, number = score.rpartition(":")
-        if number.isdecimal() and name in self.numbered:
-            count = self.numbered[name]
-            if count is None or int(number) < count:
-                return
+        if number.isdecimal() and int(number) < self.numbered.get(name, 0):
+            return
         raise unknown(kind, score, self._listed())
 
     def _listed(self) -> list[str]:
         """The names as an error lists them."""
         listed = [*self.whole, *(f"{beginning}NAME" for beginning in self.beginnings)]
         for name, count in self.numbered.items():
-            if count is None:
-                listed.append(f"{name}:{NUMBER}")
-            else:
-                listed.append(f"{name}:{NUMBER} from 0 to {count - 1}")
+            last = "" if count == inf else f" from 0 to {count - 1}"
+            listed.append(f"{name}:{NUMBER}{last}")
         return listed or ["none"]
 
 

@@ -282,17 +282,17 @@ class Study(_Table):
     @field_validator("arms")
     @classmethod
     def _arms_in_order(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
-        counts = Counter(arm.name for arm in arms)
-        repeated = [name for name, count in counts.items() if count > 1]
+        names = [arm.name for arm in arms]
+        repeated = Counter(names) - Counter(set(names))
         if repeated:
             raise ValueError(f"two arms are called {min(repeated)}")
         earlier: list[str] = []
         earlier_trained: list[str] = []
         for arm in arms:
             if arm.against:
-                _check(f"arm before {arm.name}", [arm.against], earlier)
+                refuse_unknown(f"arm before {arm.name}", [arm.against], earlier)
             if arm.start:
-                _check(f"trained arm before {arm.name}", [arm.start], earlier_trained)
+                refuse_unknown(f"trained arm before {arm.name}", [arm.start], earlier_trained)
             earlier.append(arm.name)
             if arm.trained:
                 earlier_trained.append(arm.name)
@@ -304,29 +304,29 @@ class Study(_Table):
         for arm in self.arms:
             given += arm.options
         refuse_study_keys(given)
-        _check("analysis", self.analyses, ANALYSES)
-        _check("dataset", self.statistics, DATASETS)
-        _check("score to judge by", [self.judged], self.scores)
+        refuse_unknown("analysis", self.analyses, ANALYSES)
+        refuse_unknown("dataset", self.statistics, DATASETS)
+        refuse_unknown("score to judge by", [self.judged], self.scores)
         if self.best:
-            _check("score of the best cell", [self.best], [*self.scores, *RUN_SCORES])
+            refuse_unknown("score of the best cell", [self.best], [*self.scores, *RUN_SCORES])
         for number, published in enumerate(self.published, 1):
             self._check_published(published, f"published {number}")
         for number, figure in enumerate(self.figures, 1):
-            _check(f"score of figure {number}", [figure.y], self.scores)
+            refuse_unknown(f"score of figure {number}", [figure.y], self.scores)
             if figure.kind == "curve":
-                _check(f"option of the grid in figure {number}", [figure.x], self.axes)
+                refuse_unknown(f"option of the grid in figure {number}", [figure.x], self.axes)
         return self
 
     def _check_published(self, published: Published, place: str) -> None:
         scores = [*published.scores, *published.deviation]
         if published.analysis:
-            _check(f"analysis in {place}", [published.analysis], self.analyses)
+            refuse_unknown(f"analysis in {place}", [published.analysis], self.analyses)
             columns = ANALYSES[published.analysis].columns
-            _check(f"column of {published.analysis} in {place}", published.at, columns)
-            _check(f"column of {published.analysis} in {place}", scores, columns)
+            named = [*published.at, *scores]
+            refuse_unknown(f"column of {published.analysis} in {place}", named, columns)
         else:
-            _check(f"option of the grid in {place}", published.at, self.axes)
-            _check(f"score in {place}", scores, self.scores)
+            refuse_unknown(f"option of the grid in {place}", published.at, self.axes)
+            refuse_unknown(f"score in {place}", scores, self.scores)
 
 
 def refuse_study_keys(options: Iterable[str]) -> None:
@@ -338,7 +338,8 @@ def refuse_study_keys(options: Iterable[str]) -> None:
         )
 
 
-def _check(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
+def refuse_unknown(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
+    """Refuses names that are not allowed, of this kind in the error."""
     for name in names:
         if name not in allowed:
             raise unknown(kind, name, allowed or ["none"])
