@@ -202,9 +202,9 @@ def test_a_step_takes_as_many_rows_at_a_time_as_fit(tiny_model: Path, sentences:
     with closing(Workers(2)) as two:
         assert rows(2**23, two) == alone[2] // 2  # each thread holds the rows of a pass
     many = Workers()
-    many.processes = 2
+    many.world_size = 2
     assert rows(2**23, many) == alone[2]  # a pass is a part of the whole row, whoever makes it
-    many.processes = 4
+    many.world_size = 4
     assert rows(2**23, many) == 32  # each makes a quarter of the row
 
 

@@ -565,7 +565,12 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     def refused_later(stage: Mapping[str, Any], **options: Any) -> str:
         return refused([{"method": "simcse"}, stage], **options)
 
-    scores = {"method": "finetune-pair", "classes": [], "data": [str(pairs)]}
+    scores = {
+        "method": "finetune-pair",
+        "classes": [],
+        "metrics": ["spearman"],
+        "data": [str(pairs)],
+    }
     assert (
         refused_later({**scores, "dev_data": [str(pairs), "missing.tsv"]})
         == "missing.tsv: no such file"
