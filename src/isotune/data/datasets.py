@@ -7,7 +7,7 @@ split its number of rows.
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from isotune.data.rows import (
     R,
     Record,
     Records,
+    Row,
     ScoredPair,
     Triplet,
     normalized,
@@ -30,6 +31,11 @@ from isotune.data.rows import (
 from isotune.errors import InputError, unknown
 
 _ADJECTIVES = {"score": "scored ", "label": "labelled ", "": ""}
+_GOLD: Mapping[type[Row], str] = {
+    ScoredPair: "score",
+    LabelledPair: "label",
+    LabelledSentence: "label",
+}
 
 
 def available(source: str) -> bool:
@@ -74,7 +80,8 @@ def is_stand_in(source: str) -> bool:
     """Whether a source, "name" or "name:split", can stand in for a published one."""
     for dataset in DATASETS.values():
         for facts in dataset.splits.values():
-            if facts.stand_in == source or facts.stand_in.startswith(f"{source}:"):
+            # "name" stands for "name:split" too.
+            if f"{facts.stand_in}:".startswith(f"{source}:"):
                 return True
     return False
 
@@ -112,15 +119,13 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
 
 def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
     """The column without which no such row can be made: "score", "label", or "" for none."""
-    if query.row_type is ScoredPair or query.min_score is not None:
+    if query.min_score is not None:
         return "score"
-    if query.row_type in (LabelledPair, LabelledSentence):
-        return "label"
     if query.row_type is Pair and query.positive:
         return "label"
     if query.row_type is Triplet and Triplet not in dataset.row_types:
         return "label"
-    return ""
+    return _GOLD.get(query.row_type, "")
 
 
 def _find_file(split: Split) -> Path | None:
@@ -176,10 +181,9 @@ def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: 
         count += 1
         if dataset.blank and not str(record["sentence"]).strip():
             record = {**record, "sentence": dataset.blank}
-        if "label" in record:
-            label = dataset.labels.get(str(record["label"]))
-            if label:
-                record = {**record, "label": label}
+        label = dataset.labels.get(str(record.get("label")))
+        if label:
+            record = {**record, "label": label}
         yield number, record
     if expected not in (count, -1):
         rows = f"{count:,} rows of {dataset.name}:{split}"
@@ -225,7 +229,6 @@ def _read_checked(path: Path, dataset: Dataset, split: str) -> Records:
     names = facts.names_in_file or (split,)
     for number, record in read_file(path):
         # A file with one split may have no column that names it.
-        if record.get("split", names[0]) not in names:
-            continue
-        if not dataset.subset or record.get("subset") == dataset.subset:
+        is_of_split = record.get("split", names[0]) in names
+        if is_of_split and dataset.subset in ("", record.get("subset")):
             yield number, record
