@@ -105,15 +105,14 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
     if split:
         return [_open(name, split, gold)]
     if gold:
-        choices = [f"{name}:{split}" for split in dataset.splits] or dataset.union
+        choices = [f"{name}:{known_split}" for known_split in dataset.splits] or dataset.union
         raise InputError(
             f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of "
             f"{', '.join(choices)}"
         )
     sources = []
     for member in dataset.union or (name,):
-        for split in DATASETS[member].splits:
-            sources.append(_open(member, split, gold))
+        sources += [_open(member, member_split, gold) for member_split in DATASETS[member].splits]
     return sources
 
 

@@ -53,7 +53,7 @@ ROWS = "<rows>"
 """The name of rows from Python in error messages."""
 
 INDEX = "__index_level_"
-"""Begins the name that pandas gives to an index without a name."""
+"""The beginning of the name that pandas gives to an index without a name."""
 
 
 def read(
