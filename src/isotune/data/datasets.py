@@ -23,7 +23,6 @@ from isotune.data.rows import (
     R,
     Record,
     Records,
-    Row,
     ScoredPair,
     Triplet,
     normalized,
@@ -31,7 +30,7 @@ from isotune.data.rows import (
 from isotune.errors import InputError, unknown
 
 _ADJECTIVES = {"score": "scored ", "label": "labelled ", "": ""}
-_GOLD: Mapping[type[Row], str] = {
+_GOLD: Mapping[type, str] = {
     ScoredPair: "score",
     LabelledPair: "label",
     LabelledSentence: "label",
