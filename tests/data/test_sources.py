@@ -247,7 +247,7 @@ def test_a_class_column_of_a_table_in_memory_is_read_as_one_of_the_hub(
     table: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert list(read([table], LabelledSentence)) == NAMED
-    assert caplog.messages == ["<rows>: 2 rows left out, without a class label (-1)"]
+    assert caplog.messages == ["<rows>: 2 rows left out, without a class label (-1 or no value)"]
 
 
 def test_a_class_column_of_a_parquet_file_is_read_as_one_of_the_hub(
@@ -256,7 +256,7 @@ def test_a_class_column_of_a_parquet_file_is_read_as_one_of_the_hub(
     path = tmp_path / "a.parquet"
     LABELLED.to_parquet(path)
     assert list(read(path, LabelledSentence)) == NAMED
-    assert caplog.messages == [f"{path}: 2 rows left out, without a class label (-1)"]
+    assert caplog.messages == [f"{path}: 2 rows left out, without a class label (-1 or no value)"]
     assert [row.sentence for row in read(path, Sentence)] == ["a", "b", "c", "d"]
 
 
@@ -276,7 +276,7 @@ def test_classes_are_numbers_where_scores_are_needed() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([-1, -1], "<rows>: no row has a class label: it is -1 in all 2 of them"),
+        ([-1, -1], "<rows>: no row has a class label: all 2 have -1 or no value"),
         ([0, 2], "<rows>:2: label is 2, but has 2 classes, from 0"),
     ],
 )
@@ -325,7 +325,10 @@ def rows_twice() -> Any:
 def test_rows_that_can_be_read_only_once_say_so(make: Callable[[], Any]) -> None:
     rows = make()
     assert list(read([rows], Pair))
-    assert "another iterator, gives its rows once, and was read before" in refused(rows, Pair)
+    assert (
+        "another iterator, gives its rows once, and this one is empty or was read before"
+        in refused(rows, Pair)
+    )
     rows = make()
     with pytest.raises(InputError, match="gives its rows once"):
         list(read([rows, rows], Pair))

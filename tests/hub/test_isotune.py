@@ -314,7 +314,7 @@ def test_an_encoder_on_the_hub_is_told_without_its_weights(
     for name in ("encoder", "modules"):
         huggingface_hub.snapshot_download(f"me/{name}")
     local_hub.stop()
-    finished._on_hub.cache_clear()
+    finished._is_finished_on_hub.cache_clear()
     assert (
         recipe_of_model("me/encoder") == recipe_of_model("me/modules") == "adapt"
     )  # from the cache

@@ -83,3 +83,5 @@ def test_a_container_leaves_less_memory_than_the_machine_has(tmp_path: Path) -> 
     assert memory.free_memory(tmp_path) > 2**28  # no limit
     (tmp_path / "memory.max").write_text("1000\n")
     assert memory.free_memory(tmp_path) == 700
+    (tmp_path / "memory.stat").write_text("anon 300\n")
+    assert memory.free_memory(tmp_path) > 2**28  # no such statistic

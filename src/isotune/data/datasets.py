@@ -7,7 +7,7 @@ split its number of rows.
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,11 @@ from isotune.data.rows import (
 from isotune.errors import InputError, unknown
 
 _ADJECTIVES = {"score": "scored ", "label": "labelled ", "": ""}
+_GOLD: Mapping[type, str] = {
+    ScoredPair: "score",
+    LabelledPair: "label",
+    LabelledSentence: "label",
+}
 
 
 def available(source: str) -> bool:
@@ -74,7 +79,8 @@ def is_stand_in(source: str) -> bool:
     """Whether a source, "name" or "name:split", can stand in for a published one."""
     for dataset in DATASETS.values():
         for facts in dataset.splits.values():
-            if facts.stand_in == source or facts.stand_in.startswith(f"{source}:"):
+            # "name" stands for "name:split" too.
+            if f"{facts.stand_in}:".startswith(f"{source}:"):
                 return True
     return False
 
@@ -98,29 +104,26 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
     if split:
         return [_open(name, split, gold)]
     if gold:
-        choices = [f"{name}:{split}" for split in dataset.splits] or dataset.union
+        choices = [f"{name}:{known_split}" for known_split in dataset.splits] or dataset.union
         raise InputError(
             f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of "
             f"{', '.join(choices)}"
         )
     sources = []
     for member in dataset.union or (name,):
-        for split in DATASETS[member].splits:
-            sources.append(_open(member, split, gold))
+        sources += [_open(member, member_split, gold) for member_split in DATASETS[member].splits]
     return sources
 
 
 def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
     """The column without which no such row can be made: "score", "label", or "" for none."""
-    if query.row_type is ScoredPair or query.min_score is not None:
+    if query.min_score is not None:
         return "score"
-    if query.row_type in (LabelledPair, LabelledSentence):
-        return "label"
     if query.row_type is Pair and query.positive:
         return "label"
     if query.row_type is Triplet and Triplet not in dataset.row_types:
         return "label"
-    return ""
+    return _GOLD.get(query.row_type, "")
 
 
 def _find_file(split: Split) -> Path | None:
@@ -176,10 +179,9 @@ def _uniform(source: Opened, dataset: Dataset, split: str, gold: str, expected: 
         count += 1
         if dataset.blank and not str(record["sentence"]).strip():
             record = {**record, "sentence": dataset.blank}
-        if "label" in record:
-            label = dataset.labels.get(str(record["label"]))
-            if label:
-                record = {**record, "label": label}
+        label = dataset.labels.get(str(record.get("label")))
+        if label:
+            record = {**record, "label": label}
         yield number, record
     if expected not in (count, -1):
         rows = f"{count:,} rows of {dataset.name}:{split}"
@@ -225,7 +227,6 @@ def _read_checked(path: Path, dataset: Dataset, split: str) -> Records:
     names = facts.names_in_file or (split,)
     for number, record in read_file(path):
         # A file with one split may have no column that names it.
-        if record.get("split", names[0]) not in names:
-            continue
-        if not dataset.subset or record.get("subset") == dataset.subset:
+        is_of_split = record.get("split", names[0]) in names
+        if is_of_split and dataset.subset in ("", record.get("subset")):
             yield number, record

@@ -12,10 +12,10 @@ memory grows with the distinct premises.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Generic, cast
+from typing import Generic, TypeVar, cast
 
 from isotune.data.rows import (
     LabelledPair,
@@ -36,6 +36,8 @@ from isotune.errors import InputError
 # disagree.
 NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailment", "-"})
 _OPPOSITE = {"entailment": "contradiction", "contradiction": "entailment"}
+
+P = TypeVar("P", ScoredPair, LabelledPair)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     if row_type is Pair and query.min_score is not None:
         scored = to_rows(source, records, ScoredPair, query.columns)
         condition = f"a score of at least {query.min_score:g}"
-        return _Derived(_similar(scored, query.min_score), [condition])
+        least = query.min_score
+        return _Derived(_pairs_where(scored, lambda pair: pair.score >= least), [condition])
 
     first = next(records, None)
     if first is None:
@@ -151,12 +154,6 @@ def _require_known_label(source: str, label: str, columns: Mapping[str, str]) ->
     )
 
 
-def _similar(pairs: Iterable[ScoredPair], least: float) -> Iterator[Pair]:
-    for pair in pairs:
-        if pair.score >= least:
-            yield Pair(pair.sentence1, pair.sentence2)
-
-
 def _pairs_with_label(
     source: str,
     records: Iterable[tuple[int, Record]],
@@ -164,13 +161,14 @@ def _pairs_with_label(
     columns: Mapping[str, str],
 ) -> _Derived:
     labelled = to_rows(source, records, LabelledPair, columns)
-    return _Derived(_with_label(labelled, label), [f"the label {label}"])
+    alike = _pairs_where(labelled, lambda pair: pair.label.casefold() == label)
+    return _Derived(alike, [f"the label {label}"])
 
 
-def _with_label(pairs: Iterable[LabelledPair], label: str) -> Iterator[Pair]:
-    for pair in pairs:
-        if pair.label.casefold() == label:
-            yield Pair(pair.sentence1, pair.sentence2)
+def _pairs_where(pairs: Iterable[P], fits: Callable[[P], bool]) -> Iterator[Pair]:
+    """The sentences of the scored or labelled pairs that fit."""
+    for pair in filter(fits, pairs):
+        yield Pair(pair.sentence1, pair.sentence2)
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:

@@ -40,10 +40,10 @@ def fetch(names: Iterable[str]) -> Iterator[str]:
 def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Reads every split of the datasets; gives its name and the number of its rows."""
     for member in dict.fromkeys(chain.from_iterable(map(members, names))):
-        name, _, split_named = member.partition(":")
+        name, _, split_name = member.partition(":")
         splits: Iterable[str] = DATASETS[name].splits
-        if split_named:
-            splits = [split_named]
+        if split_name:
+            splits = [split_name]
         for split in splits:
             for source in dataset_records(name, split, RowQuery(Sentence)):
                 yield f"{name}:{split}", sum(1 for _ in source.records)

@@ -41,7 +41,7 @@ class HubSource:
     """A dataset on the hub, one configuration of a dataset, or one file of its repository."""
 
     repository: str
-    """ "owner/name"."""
+    """The name on the hub, "owner/name"."""
 
     revision: str = ""
     """A branch, a tag or a commit; empty for the main branch."""
@@ -165,7 +165,7 @@ def hub_errors(name: str, path: str, kind: str = "dataset", advice: str = "") ->
 
 def _problem(error: Exception, page: str, kind: str) -> str:
     """What an error of the hub's libraries says about a repository, and what to do."""
-    from huggingface_hub import constants, errors
+    from huggingface_hub import errors
 
     reason = " ".join(str(error).splitlines()[:2]) or type(error).__name__
     login = "log in with 'hf auth login'"
@@ -179,12 +179,12 @@ def _problem(error: Exception, page: str, kind: str) -> str:
         return f"no such {kind} on the Hugging Face hub; {login} if it is private"
     if isinstance(error, json.JSONDecodeError) and error.doc.lstrip().startswith("<"):
         reason = "its answer is a page for a browser, perhaps to log in to a network or a proxy"
-    return f"can't be read from the Hugging Face hub ({reason}){_network_advice(error, constants)}"
+    return f"can't be read from the Hugging Face hub ({reason}){_network_advice(error)}"
 
 
-def _network_advice(error: Exception, constants: Any) -> str:
+def _network_advice(error: Exception) -> str:
     """What to do if the hub gave no answer, or somebody answered in its place; else nothing."""
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors
 
     without_answer = (
         ConnectionError,

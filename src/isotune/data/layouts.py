@@ -175,10 +175,7 @@ def _read_tar(path: Path, pattern: str) -> dict[str, bytes]:
 
 def _matching(path: Path, pattern: str, sizes: Mapping[str, int]) -> list[str]:
     """The names that match the pattern, also below a folder; refuses files that are too large."""
-    names = []
-    for name in sorted(sizes):
-        if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}"):
-            names.append(name)
+    names = [name for name in sorted(sizes) if fnmatchcase(f"/{name}", f"*/{pattern}")]
     size = sum(sizes[name] for name in names)
     if size > LARGEST:
         raise InputError(

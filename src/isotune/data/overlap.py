@@ -6,7 +6,7 @@ memory does not grow with the corpus.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, product
+from itertools import chain, permutations
 from typing import NamedTuple
 
 from isotune.data.rows import R, Sentence, normalized, text_fields
@@ -55,15 +55,12 @@ class Overlap:
         for row in rows:
             texts = self._texts.intersection([normalized(str(text)) for text in row[:width]])
             self._seen |= texts
-            if texts and row_type is not Sentence:
-                self._add_pairs(texts, with_itself=width == 1)
+            if width > 1:
+                self._rows.update(permutations(texts, 2))
+            elif row_type is not Sentence:
+                # A text with a label is a pair with itself.
+                self._rows.update(zip(texts, texts, strict=True))
             yield row
-
-    def _add_pairs(self, texts: Iterable[bytes], *, with_itself: bool) -> None:
-        """Adds all pairs of the texts of a row."""
-        for first, second in product(texts, repeat=2):
-            if first != second or with_itself:
-                self._rows.add((first, second))
 
     def shared(self) -> dict[str, Shared]:
         """How much of each set has passed so far."""
@@ -80,7 +77,7 @@ class Overlap:
         return Shared(
             sentences=len(distinct & self._seen),
             of_sentences=len(distinct),
-            pairs=sum(self._seen.issuperset(pair) for pair in pairs),
+            pairs=sum(map(self._seen.issuperset, pairs)),
             of_pairs=len(pairs),
             rows=rows,
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -117,10 +117,8 @@ class Packed:
     @computed_once
     def groups(self) -> tuple[tuple[int, int], ...]:
         """(length, number of sentences of this length), lengths ascending."""
-        groups = []
-        for length, sentences in groupby(self.lengths.tolist()):
-            groups.append((length, len(list(sentences))))
-        return tuple(groups)
+        lengths, counts = self.lengths.unique_consecutive(return_counts=True)
+        return tuple(zip(lengths.tolist(), counts.tolist(), strict=True))
 
     @computed_once
     def longest(self) -> int:
@@ -192,10 +190,9 @@ class Packed:
 
     def places(self, part: Packed) -> Tensor:
         """Where the tokens of a part stand in this row: [tokens of the part] int64, on the CPU."""
-        # By the caller's number of a sentence.
-        starts = torch.empty_like(self.cpu_offsets).index_copy(
-            0, self.order, self.cpu_offsets
-        )  # [N]
+        starts = torch.empty_like(self.cpu_offsets)  # [N]
+        # The caller's numbers of the sentences are the places in `starts`.
+        starts.index_copy_(0, self.order, self.cpu_offsets)
         return starts[part.order][part.cpu_segments] + part.cpu_positions
 
     def to(self, device: torch.device | str) -> Packed:

@@ -23,7 +23,7 @@ LARGEST = 100_000_000
 """Bytes of a file. The longest has some 142,000 pairs."""
 
 _HTML = (b"<!doctype html", b"<html")
-"""Begin a page for a browser, in lower case."""
+"""The beginnings of a page for a browser, in lower case."""
 
 
 def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:

@@ -27,7 +27,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
-from isotune.bundled import MODEL_FILES
+from isotune.bundled import has_model
 from isotune.data.rows import Cells, Record, Records, is_missing
 from isotune.errors import InputError, as_input_error, counted
 
@@ -135,7 +135,7 @@ def read_file(path: Path) -> Records:
 
     The file is opened when the first record is read.
     """
-    if any((path / file).exists() for file in MODEL_FILES):
+    if has_model(path):
         raise InputError(
             f"{path}: this is a model, and text is needed here; isotune train takes the model as "
             "--model, other commands take it before the text"
@@ -221,13 +221,9 @@ def _csv(file: BinaryIO, name: str) -> Records:
     else:
         skipped = 0
         reader = csv.reader(chain([first], lines), strict=True)
-
-    def numbered() -> Iterator[tuple[int, list[str]]]:
-        for cells in reader:
-            yield skipped + reader.line_num, cells
-
+    numbered = ((skipped + reader.line_num, cells) for cells in reader)
     try:
-        yield from _table(numbered(), name)
+        yield from _table(numbered, name)
     except csv.Error as error:
         place = f"{name}:{skipped + reader.line_num}"
         raise InputError(f"{place}: not valid CSV ({error}); maybe a quote is left open") from None
@@ -235,15 +231,12 @@ def _csv(file: BinaryIO, name: str) -> Records:
 
 def _tsv(file: BinaryIO, name: str) -> Records:
     """Reads fields between tabs; a quote is a plain character, as in all STS and GLUE files."""
-
-    def numbered() -> Iterator[tuple[int, list[str]]]:
-        for number, line in enumerate(decoded_lines(file, name), 1):
-            yield number, line.rstrip("\r\n").split("\t")
-
+    lines = enumerate(decoded_lines(file, name), 1)
+    numbered = ((number, line.rstrip("\r\n").split("\t")) for number, line in lines)
     # Cells that only a program writes that puts fields into quotes, and cells that it never writes.
     quoted = 0
     unquotable = 0
-    for number, record in _table(numbered(), name):
+    for number, record in _table(numbered, name):
         for cell in map(str, record.values()):
             if not cell.startswith('"'):
                 continue
@@ -506,10 +499,10 @@ def name_classes(
             # A view, because a row of a table converts no more values than are asked for.
             yield number, ChainMap[str, object](names, cast(dict[str, object], record))
     if left_out == count:
-        raise InputError(f"{source}: no row has a class label: it is -1 in all {count:,} of them")
+        raise InputError(f"{source}: no row has a class label: all {count:,} have -1 or no value")
     if left_out:
         rows = counted(left_out, "row")
-        logger.warning("%s: %s left out, without a class label (-1)", source, rows)
+        logger.warning("%s: %s left out, without a class label (-1 or no value)", source, rows)
 
 
 def _classes_of(record: Record) -> dict[str, Sequence[str]]:

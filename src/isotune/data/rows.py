@@ -98,8 +98,8 @@ SEARCHED_FOR_BLANKS = 100_000
 # The column names that need no `columns` option, in order of preference. The names of a tuple go
 # together. The first tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
 _SENTENCES = (("sentence",), ("text",))
-# They are of STS and GLUE, sentence-transformers, SNLI and MNLI on the hub, Quora, QNLI on the hub,
-# SICK, and of answers to questions.
+# The names are those of STS and GLUE, sentence-transformers, SNLI and MNLI on the hub, Quora, QNLI
+# on the hub, SICK, and answers to questions.
 _PAIRS = (
     ("sentence1", "sentence2"),
     ("anchor", "positive"),
@@ -109,7 +109,7 @@ _PAIRS = (
     ("sentence_A", "sentence_B"),
     ("question", "answer"),
 )
-# sentence-transformers; SimCSE's nli_for_simcse.csv.
+# The names are those of sentence-transformers, and of SimCSE's nli_for_simcse.csv.
 _TRIPLETS = (
     ("anchor", "positive", "negative"),
     ("sent0", "sent1", "hard_neg"),

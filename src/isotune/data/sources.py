@@ -53,7 +53,7 @@ ROWS = "<rows>"
 """The name of rows from Python in error messages."""
 
 INDEX = "__index_level_"
-"""Begins the name that pandas gives to an index without a name."""
+"""The beginning of the name that pandas gives to an index without a name."""
 
 
 def read(
@@ -340,8 +340,8 @@ def _from_python(rows: Iterable[Any], row_type: type[R]) -> Records:
             yield number, _record_of(item, row_type, f"{ROWS}:{number}")
     if number == 0 and hasattr(rows, "__next__"):
         raise InputError(
-            f"{ROWS}: no rows: a generator, or another iterator, gives its rows once, and was read "
-            "before; give a list of the rows"
+            f"{ROWS}: no rows: a generator, or another iterator, gives its rows once, and this one "
+            "is empty or was read before; give a list of the rows"
         )
 
 

@@ -188,7 +188,7 @@ class TokenDataset:
                 ids.write(array("i", sequence).tobytes() for sequence in sequences)
                 if keep_text:
                     texts_by_row = chain.from_iterable(zip(*texts, strict=True))
-                    encoded_texts.write(text.encode() for text in texts_by_row)
+                    encoded_texts.write(map(str.encode, texts_by_row))
             stored_ids = ids.mapped()
             stored_texts = encoded_texts.mapped() if keep_text else None
         return cls(

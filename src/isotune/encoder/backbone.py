@@ -261,9 +261,8 @@ class Backbone(nn.Module):
     def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:
         """Sets the rate of every dropout layer of the model for a `with` block.
 
-        None keeps the model's own rates.
-        `of_attention` is the rate of attention weights, where isotune replaces the attention; None:
-        like other layers.
+        None keeps the model's own rates. `of_attention` is the rate of attention weights, where
+        isotune replaces the attention; None means that they have the rate of other layers.
         """
         before: list[tuple[nn.Module, str, float | None]] = [
             (self, "_attention_dropout", self._attention_dropout)

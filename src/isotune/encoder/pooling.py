@@ -92,10 +92,10 @@ class Pooling:
     ) -> Tensor:
         """Pools packed hidden states to [N, d], in packed order.
 
-        The vectors are float32, and float64 for float64 states.
-        The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers.
-        In mode "mean", a token weighs what `token_weights` [vocabulary] says for its id; None for
-        equal weights. With `each`, the result is [N, layers, d].
+        The vectors are float32, and float64 for float64 states. The pooling has to be `numbered`,
+        and `states` are the hidden states [T, d] of its layers. In mode "mean", a token weighs what
+        `token_weights` [vocabulary] says for its id; None for equal weights. With `each`, the
+        result is [N, layers, d].
         """
         if self.each:
             vectors = []

@@ -47,9 +47,9 @@ def gpu_attention(
 
 
 def _mask(packed: Packed, window: int | None, device: torch.device) -> Tensor | None:
-    """Which keys a query sees, [N or 1, 1, 1 or longest, longest]; None if it sees all.
+    """Which keys a query sees, [N, 1, 1 or longest, longest]; None if it sees all.
 
-    Without padding the mask is [longest, longest].
+    Without padding, the mask is [longest, longest].
     """
     near = near_tokens(packed.longest, window, device)  # [longest, longest]
     if len(packed.groups) == 1:

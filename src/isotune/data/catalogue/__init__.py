@@ -97,7 +97,7 @@ class Dataset:
     """The text that takes the place of a blank sentence; empty if there are no blank sentences."""
 
     gold_of: str = ""
-    """The dataset with the scores or labels of pairs that have none here; empty for no such one."""
+    """The dataset with the scores or labels of pairs that lack them; empty if there is none."""
 
     hub: HubSource | None = None
     """The public source, if it is on the Hugging Face hub."""

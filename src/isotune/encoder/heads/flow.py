@@ -114,9 +114,9 @@ class LinearLU(nn.Module):
 class AdditiveCoupling(nn.Module):
     """Keeps the first half of the features, and adds a network of it to the second half.
 
-    This is the coupling of Dinh et al. (2014).
-    The network has three layers, each with an ActNorm (BERT-flow's code; BERT-CF, section 4.2). Its
-    last layer starts at 0, so the coupling starts as the identity. The determinant is 1.
+    This is the coupling of Dinh et al. (2014). The network has three layers, each with an ActNorm
+    (BERT-flow's code; BERT-CF, section 4.2). Its last layer starts at 0, so the coupling starts as
+    the identity. The determinant is 1.
     """
 
     def __init__(self, dimension: int, width: int) -> None:

@@ -89,8 +89,8 @@ def free_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     import psutil
 
     free = int(psutil.virtual_memory().available)
-    # There may be no control group, or one without a limit, "max".
-    with suppress(OSError, ValueError):
+    # There may be no control group, or one that has no limit ("max") or not this statistic.
+    with suppress(OSError, ValueError, IndexError):
         limit = int((group / "memory.max").read_text())
         current = int((group / "memory.current").read_text())
         *_, rest = (group / "memory.stat").read_text().partition("inactive_file ")
