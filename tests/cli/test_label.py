@@ -111,6 +111,17 @@ def test_the_end_compares_the_encoders_with_an_interval(
     assert out.endswith("isotune evaluate kept --tasks pairs.tsv --calibrate\n")
 
 
+def test_encoders_are_not_compared_by_one_score(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("notes.txt").write_text("\n".join(sentences))
+    answer(monkeypatch, *"4" * 20)
+    words = ["label", "notes.txt", "--encoders", tiny_model, "bert-tiny", "--pairs", 20]
+    code, out, _ = isotune(*words)
+    assert code == 0
+    assert out.endswith("all with one score. Nothing can be chosen by them; score others too\n")
+
+
 def test_what_is_refused(refused: Refused, tiny_model: Path) -> None:
     Path("one.txt").write_text("a dog\n")
     words = ["label", "one.txt", "--encoders", tiny_model]

@@ -17,6 +17,7 @@ from threading import Thread
 import pytest
 from rich.table import Table
 
+from isotune.cli import main
 from isotune.cli.app import COMMANDS
 from isotune.cli.tables import print_whole
 from isotune.console import LEAST_WIDTH, PlainConsole
@@ -148,3 +149,9 @@ def test_a_table_of_many_columns_is_printed_on_a_narrow_terminal(
     table.add_row(*headers)
     print_whole(table)
     assert capsys.readouterr().out.count("┳") == len(headers) - 1
+
+
+def test_a_program_without_a_console_can_call_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["--version"]) == 0

@@ -32,6 +32,14 @@ def test_the_page_of_a_study_can_be_written_again(
     assert page.read_text() == before
 
 
+@pytest.mark.parametrize("form", ["{folder}/sizes.toml", "../{folder.name}/sizes.toml"])
+def test_a_file_elsewhere_gets_its_page_below_studies(
+    isotune: Call, sizes: Path, form: str
+) -> None:
+    out = isotune("study", form.format(folder=sizes.parent)).out
+    assert out == "studies/sizes/study.html\n"
+
+
 def test_a_study_with_failed_runs_ends_with_1(
     isotune: Call, sizes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,8 @@ def _report_error(error: Exception) -> int:
 
 def _discard_unwritten() -> None:
     """Discards what the standard streams can't write; Python would fail on it again at its end."""
-    for stream in (sys.stdout, sys.stderr):
+    # A program without a console that calls `main` has no streams.
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
         except OSError:

@@ -1,6 +1,7 @@
 """`isotune doctor`: what this machine has, and whether the encoder computes correctly on it."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +26,10 @@ def doctor(
 
     facts = {}
     problems: list[str] = []
-    for source in (_machine(), _test_encoder(encoder or MODEL_FOLDER, problems)):
-        for name, value in source:
-            facts[name] = value
-            if not as_json:
-                print(f"{name:<22}{value}")
+    for name, value in chain(_machine(), _test_encoder(encoder or MODEL_FOLDER, problems)):
+        facts[name] = value
+        if not as_json:
+            print(f"{name:<22}{value}")
     if as_json:
         print_json(facts)
     return int(bool(problems))

@@ -122,7 +122,7 @@ def _encode_to_file(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import atomic_write
-    from isotune.use.bulk.vector_file import SUFFIXES, encode_file
+    from isotune.use.bulk.vector_file import SUFFIXES, encode_rows
 
     if out.suffix not in SUFFIXES:
         raise InputError(
@@ -137,7 +137,8 @@ def _encode_to_file(
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()
         if with_columns:
-            count = encode_file(model, Path(files[0]), path, columns or {}, normalize, advance)
+            source = Path(files[0])
+            count = encode_rows(model, source, path, columns or {}, normalize, advance).rows
         else:
             sentences = (row.sentence for row in rows)
             parts = model.encode_parts(sentences, normalize=normalize, advance=advance)

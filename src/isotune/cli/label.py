@@ -56,9 +56,9 @@ def label(
     from isotune.console import PlainConsole
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder
-    from isotune.errors import InputError
+    from isotune.errors import InputError, counted
     from isotune.evaluation.labelling.choose import choose_pairs
-    from isotune.evaluation.labelling.session import FEWEST, Session, read_labels
+    from isotune.evaluation.labelling.session import Session, read_labels
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
@@ -78,9 +78,16 @@ def label(
 
     session = Session(chosen, out, enough)
     _score(session, browser, host)
-    if len(loaded) > 1 and len(session.labels) >= FEWEST:
+    if not session.labels:
+        print("\nno pair is scored")
+        return
+    lack = _lack(session.labels)
+    if lack:
+        print(f"\n{out}: {counted(len(session.labels), 'scored pair')}{lack}")
+        return
+    if len(loaded) > 1:
         _compare(out, len(session.labels), encoders, loaded)
-    _say_what_next(session.labels, out, file, columns or {}, encoders)
+    _say_what_next(len(session.labels), out, file, columns or {}, encoders)
 
 
 def _why_enough(
@@ -119,6 +126,17 @@ def _show_page(address: str) -> None:
     Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
 
+def _lack(labels: Sequence[ScoredPair]) -> str:
+    """Why nothing can be chosen by the scores, as the end of a line; empty if they are enough."""
+    from isotune.evaluation.labelling.session import FEWEST
+
+    if len(labels) < FEWEST:
+        return f". {FEWEST} or more are needed to choose by them; the same command goes on"
+    if len({label.score for label in labels}) == 1:
+        return ", all with one score. Nothing can be chosen by them; score others too"
+    return ""
+
+
 def _compare(pairs: Path, count: int, names: Sequence[str], encoders: Sequence[Encoder]) -> None:
     """Prints the scores of the encoders on the pairs, and what the pairs can't tell."""
     from isotune.cli.tables import print_whole
@@ -151,35 +169,21 @@ def _compare(pairs: Path, count: int, names: Sequence[str], encoders: Sequence[E
 
 
 def _say_what_next(
-    labels: Sequence[ScoredPair],
-    pairs: Path,
-    file: str,
-    columns: Mapping[str, str],
-    encoders: Sequence[str],
+    count: int, pairs: Path, file: str, columns: Mapping[str, str], encoders: Sequence[str]
 ) -> None:
-    """Prints the commands that use the scores, if these are enough for the commands."""
+    """Prints the commands that use the scores."""
     import shlex
 
     from isotune.encoder.finished import MODULES
     from isotune.errors import counted
-    from isotune.evaluation.labelling.session import FEWEST
 
-    if not labels:
-        print("\nno pair is scored")
-        return
-    scored = f"\n{pairs}: {counted(len(labels), 'scored pair')}"
-    if len(labels) < FEWEST:
-        print(f"{scored}. {FEWEST} or more are needed to choose by them; the same command goes on")
-        return
-    if len({label.score for label in labels}) == 1:
-        print(f"{scored}, all with one score. Nothing can be chosen by them; score others too")
-        return
     train = ["isotune", "train", file]
     if columns:
         train += ["--columns", *(f"{field}={column}" for field, column in columns.items())]
     if encoders:
         train += ["--model", encoders[0]]
-    print(f"{scored}. Choose by them: {shlex.join([*train, '--dev', str(pairs)])}")
+    train += ["--dev", str(pairs)]
+    print(f"\n{pairs}: {counted(count, 'scored pair')}. Choose by them: {shlex.join(train)}")
     # The last of the encoders that have a folder can keep what is learnt.
     keeper = "ENCODER"
     for encoder in encoders:

@@ -46,7 +46,7 @@ def study(
 
     outcome = run_study(
         name,
-        out or Path("studies", name.removesuffix(".toml")),
+        out or _default_folder(name),
         runs=runs,
         model=model,
         seeds=seeds,
@@ -56,6 +56,14 @@ def study(
     )
     print(outcome.page)
     return int(outcome.failed > 0)
+
+
+def _default_folder(name: str) -> Path:
+    """The folder studies/NAME; of a file outside of the current folder, NAME is the file's own."""
+    path = Path(name.removesuffix(".toml"))
+    if path.is_absolute() or ".." in path.parts:
+        path = Path(path.name)
+    return Path("studies", path)
 
 
 def _list(as_json: bool) -> None:

@@ -226,11 +226,12 @@ def _first_failing(values: list[object], fails: Callable[[list[object]], bool]) 
     return bisect_left(numbers, True, key=lambda last: fails(values[: last + 1]))
 
 
-def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
+def _array(values: Sequence[Any]) -> tuple[pa.Array, bool]:
     """Values as an array of one type that holds each as it is but for NaN; and if there is NaN."""
     kinds = _kinds(values)
     if kinds == {list}:
-        elements = list(chain.from_iterable(map(_elements, values)))
+        # Of None, as of an empty list, there is nothing.
+        elements = list(chain.from_iterable(filter(None, values)))
         inside = _kinds(elements)
         if inside <= {int, float} or inside in ({bool}, {str}):
             inner, has_nan = _array(elements)
@@ -253,12 +254,6 @@ def _usual_array(values: Sequence[object], kinds: set[type]) -> pa.Array:
         # Such as a time with nanoseconds.
         raise ValueError("no type of a column holds it whole; write it as text")
     return array
-
-
-def _elements(value: Any) -> Iterable[object]:
-    if value is None:
-        return ()
-    return value
 
 
 def _holds(array: pa.Array, values: Sequence[object]) -> bool:

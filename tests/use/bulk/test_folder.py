@@ -14,7 +14,9 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.use.bulk import folder
 from isotune.use.bulk.folder import Outcome, encode_files, find_parts
+from isotune.use.bulk.vector_file import Encoded
 
 Encode = Callable[..., Outcome]
 COUNT = 6
@@ -145,6 +147,40 @@ def test_a_damaged_manifest_is_named(encode: Encode) -> None:
     Path("out/_manifest.json").write_text("{")
     with pytest.raises(InputError, match=r"out/_manifest\.json: it can't be read as JSON"):
         encode()
+
+
+@pytest.mark.parametrize("manifest", [None, "{"], ids=["whole", "damaged"])
+def test_what_a_failed_first_command_leaves_hinders_no_other_encoder(
+    encode: Encode, text_files: list[Path], manifest: str | None
+) -> None:
+    Path("text/bad.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(InputError, match="can't be encoded"):
+        encode("text/bad.txt")
+    assert visible_files(Path("out")) == {}
+    Path("out/2024").mkdir()
+    Path("out/2024/.0.parquet.1234.part").write_text("left by a killed command")
+    if manifest:
+        Path("out/_manifest.json").write_text(manifest)
+    assert encode(encoder="bert-tiny", normalize=True).made == COUNT
+    with pytest.raises(InputError, match="it holds vectors of another encoder, bert-tiny"):
+        encode()
+
+
+def test_a_folder_that_another_command_begins_anew_gets_no_vectors_of_this_one(
+    encode: Encode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = folder.encode_rows
+
+    def overtaken(*arguments: Any) -> Encoded:
+        monkeypatch.setattr(folder, "encode_rows", slow)
+        assert encode("text/0.tsv", normalize=True).made == 1
+        return slow(*arguments)
+
+    monkeypatch.setattr(folder, "encode_rows", overtaken)
+    with pytest.raises(InputError, match=r"with normalize True, not False.* \(6 of 6 parts"):
+        encode()
+    assert list(visible_files(Path("out"))) == ["0.parquet"]
+    assert encode(normalize=True).made == COUNT - 1
 
 
 def test_a_bad_part_is_named_and_the_others_are_encoded(

@@ -15,7 +15,7 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.use.bulk.vector_file import Encoded, encode_file, encode_rows, write_npy
+from isotune.use.bulk.vector_file import Encoded, encode_rows, write_npy
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
 
 def encoded(encoder: Encoder, source: Path, **columns: str) -> Path:
     target = source.with_name(f"vectors-of-{source.name}")
-    encode_file(encoder, source, target, columns, normalize=False)
+    encode_rows(encoder, source, target, columns, normalize=False)
     return target
 
 

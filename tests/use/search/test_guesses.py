@@ -130,6 +130,8 @@ def test_rows_of_another_process_keep_their_encoder(tmp_path: Path, tiny_model: 
     first.add([Document("1", "a dog")])
     with pytest.raises(InputError, match="its vectors are of the encoder"):
         late.add([Document("2", "a cat")])
+    with pytest.raises(InputError, match="its vectors are of the encoder"):
+        late.search("a dog")
     assert len(first) == 1
 
 
@@ -146,6 +148,12 @@ def test_the_same_words_at_the_command_line(
     assert main(command) == 0
     assert main(["search", out, "a dog"]) == 0
     assert "a red dog" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rows", [[{"text": "a"}], read_documents([[{"text": "a"}]])], ids=str)
+def test_rows_without_ids_are_refused(index: Index, rows: Any) -> None:
+    with pytest.raises(InputError, match=r"^<rows>:1: no id, by which the index finds"):
+        index.add(rows)
 
 
 def test_ids_of_a_table_in_memory_may_be_in_any_column(index: Index) -> None:

@@ -39,6 +39,8 @@ MANIFEST = "_manifest.json"
 SUFFIX = ".parquet"
 # The nanoseconds by which file systems round times.
 CLOCK = 10_000_000
+# The name of a file that is hidden, or in a hidden folder.
+HIDDEN = re.compile(r"(^|/)[._]")
 
 
 class Part(NamedTuple):
@@ -91,14 +93,8 @@ def encode_files(
     """
     parts = find_parts(sources)
     parts_of_shard = _of_shard(parts, shard)
-    folder = VectorFolder(
-        Place.of(out),
-        encoder,
-        resolved(precision, default_device()),
-        normalize,
-        dict(columns or {}),
-    )
-    loaded = folder.open()
+    number_type = resolved(precision, default_device())
+    folder, loaded = open_folder(Place.of(out), encoder, number_type, normalize, columns)
     files = 0
     rows = 0
     cut = 0
@@ -169,7 +165,7 @@ def _parts_of_folder(source: str) -> Iterator[Part]:
     """The parts of a folder, or of a file or folder in an object store."""
     folder = Place.of(source)
     times = folder.files()
-    names = sorted(name for name in times if not re.search(r"(^|/)[._]", name))
+    names = sorted(name for name in times if not HIDDEN.search(name))
     if not names:
         raise InputError(f"{folder.name}: no file is there")
     for name in names:
@@ -209,56 +205,57 @@ class VectorFolder:
     precision: Precision | None
     normalize: bool
     columns: Mapping[str, str]
+    fingerprint: str
+    dimension: int
 
-    def open(self) -> Encoder:
-        """Loads the encoder, and makes the folder with its manifest.
+    @property
+    def manifest(self) -> Place:
+        """The file that says how the vectors are made."""
+        return self.place.below(MANIFEST)
 
-        Of a folder that is there, it checks how the vectors were made.
-        """
-        loaded = Encoder.load(self.encoder, precision=self.precision)
-        # The version and the encoder are for people; the fingerprint decides.
-        settings: dict[str, Any] = {
+    def settings(self) -> dict[str, Any]:
+        """What the manifest says. The version and the encoder's name are for people."""
+        return {
             "isotune": version("isotune"),
             "encoder": self.encoder,
-            "fingerprint": loaded.fingerprint(),
-            "dimension": loaded.dimension,
+            "fingerprint": self.fingerprint,
+            "dimension": self.dimension,
             "precision": self.precision or "as saved",
             "normalize": self.normalize,
             "columns": self.columns,
         }
-        manifest = self.place.below(MANIFEST)
-        if not manifest.files():
-            self._make(manifest, settings)
-        with manifest.read() as file:
-            self._check(read_json(file), settings)
-        return loaded
 
-    def _make(self, manifest: Place, settings: Mapping[str, Any]) -> None:
-        """Makes the folder with its manifest, unless another process is faster."""
-        if any(file[:1] not in (".", "_") for file in self.place.files()):
+    def open(self) -> None:
+        """Makes the folder with its manifest; a folder with vectors has to have the same settings.
+
+        A folder without vectors, which a failed command leaves, gets a new manifest.
+        """
+        files = self.place.files()
+        if all(HIDDEN.search(name) for name in files):
+            with self.manifest.atomic_write() as file:
+                file.write_text(json.dumps(self.settings(), indent=2) + "\n", "utf-8")
+        elif MANIFEST not in files:
             raise InputError(
                 f"{self.place.name}: it has files that isotune encode did not make; name a new "
                 "folder"
             )
-        try:
-            with manifest.atomic_write(new=True) as file:
-                file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
-        except InputError:
-            if not manifest.files():
-                raise
+        self.check()
 
-    def _check(self, manifest: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    def check(self) -> None:
         """Refuses a folder whose manifest has other settings."""
+        with self.manifest.read() as file:
+            theirs = read_json(file)
+        settings = self.settings()
         name = self.place.name
-        if manifest.get("fingerprint") != settings["fingerprint"]:
-            other = manifest.get("encoder")
+        if theirs.get("fingerprint") != self.fingerprint:
+            other = theirs.get("encoder")
             raise InputError(
                 f"{name}: it holds vectors of another encoder, {other}; name another folder"
             )
         for option in sorted(settings.keys() - {"isotune", "encoder"}):
-            if manifest.get(option) != settings[option]:
+            if theirs.get(option) != settings[option]:
                 raise InputError(
-                    f"{name}: its vectors were made with {option} {manifest.get(option)}, not "
+                    f"{name}: its vectors were made with {option} {theirs.get(option)}, not "
                     f"{settings[option]}; name another folder or give the same options"
                 )
 
@@ -284,8 +281,36 @@ class VectorFolder:
         return later > 0 and not self.place.is_local
 
     def encode(self, part: Part, encoder: Encoder, advance: Advance | None = None) -> Encoded:
-        """Makes the file of vectors of a part."""
+        """Makes the file of vectors of a part.
+
+        Until the folder has vectors, another command may give it another manifest. So it is checked
+        before the part is encoded, and again before its file is put in place.
+        """
+        self.check()
         with part.source.read() as text, self.place.below(part.name).atomic_write() as file:
             encoded = encode_rows(encoder, text, file, self.columns, self.normalize, advance)
             os.utime(file, ns=(part.time, part.time))
+            self.check()
         return encoded
+
+
+def open_folder(
+    place: Place,
+    encoder: str,
+    precision: Precision | None,
+    normalize: bool,
+    columns: Mapping[str, str] | None,
+) -> tuple[VectorFolder, Encoder]:
+    """Loads the encoder, and opens the folder of its vectors."""
+    loaded = Encoder.load(encoder, precision=precision)
+    folder = VectorFolder(
+        place=place,
+        encoder=encoder,
+        precision=precision,
+        normalize=normalize,
+        columns=dict(columns or {}),
+        fingerprint=loaded.fingerprint(),
+        dimension=loaded.dimension,
+    )
+    folder.open()
+    return folder, loaded

@@ -17,7 +17,7 @@ from isotune.errors import InputError
 from isotune.kernels import Precision
 from isotune.kernels.cpu.memory import tune_process
 from isotune.kernels.precision import resolved
-from isotune.use.bulk.folder import Outcome, Part, VectorFolder, find_parts, tell
+from isotune.use.bulk.folder import Outcome, Part, VectorFolder, find_parts, open_folder, tell
 from isotune.use.bulk.places import Place
 from isotune.use.bulk.vector_file import Encoded
 
@@ -53,13 +53,12 @@ def encode_on_ray(
         device = "cuda"
     ((_, number_type),) = spread(partial(resolved, precision), [device], gpus)
     number_type = cast(Precision | None, number_type)
-    folder = VectorFolder(Place.of(out), encoder, number_type, normalize, dict(columns or {}))
-    fingerprint = folder.open().fingerprint()
+    folder, _ = open_folder(Place.of(out), encoder, number_type, normalize, columns)
     files = 0
     rows = 0
     cut = 0
     problems = []
-    for _, result in spread(partial(_encode, folder, fingerprint), folder.left(parts), gpus):
+    for _, result in spread(partial(_encode, folder), folder.left(parts), gpus):
         if isinstance(result, str):
             problems.append(result)
             continue
@@ -72,9 +71,10 @@ def encode_on_ray(
     return Outcome(len(parts), files, rows, len(folder.left(parts)), cut)
 
 
-def _encode(folder: VectorFolder, fingerprint: str, part: Part) -> Encoded:
+def _encode(folder: VectorFolder, part: Part) -> Encoded:
     """Makes a file of vectors."""
-    return folder.encode(part, _loaded(folder.encoder, folder.precision, fingerprint))
+    encoder = _loaded(folder.encoder, folder.precision, folder.fingerprint)
+    return folder.encode(part, encoder)
 
 
 @lru_cache(maxsize=1)

@@ -90,13 +90,13 @@ class Place(NamedTuple):
                 raise InputError(str(error).replace(str(path), self.name)) from error
 
     @contextmanager
-    def atomic_write(self, *, new: bool = False) -> Iterator[Path]:
+    def atomic_write(self) -> Iterator[Path]:
         """A path to write at.
 
         What is there when the block ends becomes the file, which is whole or not there.
         """
         if self.is_local:
-            with atomic_write(Path(self.path), new=new) as path:
+            with atomic_write(Path(self.path)) as path:
                 yield path
             return
         with TemporaryDirectory() as folder:

@@ -78,18 +78,6 @@ def _write_header(file: BinaryIO, rows: int, dimension: int) -> None:
     )
 
 
-def encode_file(
-    encoder: Encoder,
-    source: Path,
-    target: Path,
-    columns: Mapping[str, str],
-    normalize: bool,
-    advance: Advance | None = None,
-) -> int:
-    """Makes a file of vectors as `encode_rows` does; returns the number of rows."""
-    return encode_rows(encoder, source, target, columns, normalize, advance).rows
-
-
 def encode_rows(
     encoder: Encoder,
     source: Path,

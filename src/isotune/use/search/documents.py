@@ -1,7 +1,7 @@
 """Documents: the texts of files with all their other columns.
 
 A document's id is the value of a column, or the file and the number of the line. So the documents
-of a file have the same ids each time that the file is read.
+of a file have the same ids each time that the file is read. Rows from Python need a column of ids.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from isotune.data.rows import (
     tell_blank,
     text_value,
 )
-from isotune.data.sources import Source, is_table, items_of, read_records, several
+from isotune.data.sources import ROWS, Source, is_table, items_of, read_records, several
 from isotune.errors import InputError
 
 # The column that holds the ids if no other column is named.
@@ -44,7 +44,7 @@ def read_documents(
     """Streams the documents of all sources; memory does not grow with their size.
 
     A record gives a document for each of its text columns, and a blank text gives none. Ids are in
-    `id_column`, or else in the column "id"; where there is none, an id is FILE:LINE. Of several
+    `id_column`, or else in the column "id"; where a file has none, an id is FILE:LINE. Of several
     text columns, the name is added to the id.
     """
     # All sources are opened before the first document is read.
@@ -103,6 +103,11 @@ def _documents(
             text_columns = [column for (column,) in groups]
             if id_name is None and ID in record:
                 id_name = ID
+            if id_name is None and name == ROWS:
+                raise InputError(
+                    f"{place}: no id, by which the index finds a row again; give the rows a column "
+                    f"{ID!r}, or name another by read_documents(rows, id_column=...)"
+                )
         _refuse_missing(record, text_columns, id_name, place)
         document_id = _id(record, id_name, place)
         others = _other_columns(record, text_columns, id_name)

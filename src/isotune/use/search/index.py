@@ -233,8 +233,8 @@ class Index:
         afterwards.
 
         Raises:
-            InputError: two documents have the same id, a column can't be kept, or another process
-                changes the index.
+            InputError: a row has no id, two documents have the same id, a column can't be kept, or
+                another process changes the index.
         """
         with _changing(self.folder):
             known = self._columns_to_keep()
@@ -254,12 +254,15 @@ class Index:
         if self._next_description is None and (len(self) or not self.store.columns):
             return
         description = self._next_description or self.description
-        if len(self):
-            # Another process has added rows since `open`.
-            raise self._other_encoder(description["fingerprint"], "the given encoder")
+        self._refuse_rows(description)
         self.store.clear(description["dimension"])
         self._describe(description)
         self._next_description = None
+
+    def _refuse_rows(self, description: dict[str, Any]) -> None:
+        """Refuses the encoder of a description if another process has added rows since `open`."""
+        if len(self):
+            raise self._other_encoder(description["fingerprint"], "the given encoder")
 
     def _describe(self, description: dict[str, Any]) -> None:
         write_text(self.folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
@@ -360,7 +363,8 @@ class Index:
         if not 1 <= k <= MOST:
             raise InputError(f"k {k}: at least 1 row must be asked for, and at most {MOST:,}")
         if self._next_description is not None:
-            # The index has no rows, and vectors of this encoder may have another length.
+            # Vectors of this encoder may have another length than those that the index takes.
+            self._refuse_rows(self._next_description)
             return []
         if vector is None:
             vector = self.encoder.encode_query(query.strip(), normalize=True)

@@ -354,11 +354,11 @@ def as_read_error(folder: Path, doing: str = "read") -> Iterator[None]:
     """Turns an error of LanceDB or of the disk, while an index is read, into one line."""
     try:
         yield
-    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except InputError:
         raise
     except BaseException as error:
         # LanceDB stops at some damaged files by a panic of Rust, which is no Exception.
-        panicked = not isinstance(error, Exception)
+        panicked = type(error).__name__ == "PanicException"
         if not panicked and not isinstance(error, ValueError | RuntimeError | OSError):
             raise
         problem = f"{folder}: it can't be {doing} ({_reason(error)})"

@@ -69,9 +69,9 @@ class Work:
         self.tokens: int | None = None
 
     def excess(self) -> str:
-        """Of what the request has more than the server has done since; "" if nothing.
+        """Of what the request has more than the server has done since it came; "" if nothing.
 
-        So the server would not have ended the request by now without other requests either.
+        Then the server would have no answer by now without other requests either.
         """
         if self.tokens is None:
             size, unit, act = self._characters, "characters", "read"
@@ -218,8 +218,13 @@ class Batcher:
             loop.call_soon_threadsafe(self._deliver, batch, vectors)
 
     def _deliver(self, batch: _Batch, vectors: NDArray[np.float32]) -> None:
-        self.tokens_encoded += sum(len(job.ids[i]) for job, i in batch)
-        _deliver(batch, vectors)
+        """Gives the vectors to their requests; a request that has all of them is answered."""
+        for (job, i), vector in zip(batch, vectors, strict=True):
+            self.tokens_encoded += len(job.ids[i])
+            job.vectors[i] = vector
+            job.left -= 1
+            if not job.left and not job.done.done():
+                job.done.set_result(job.vectors)
 
     def _take(self) -> _Batch:
         """Waits for a batch; gives an empty one when the batcher is closed."""
@@ -280,14 +285,6 @@ def _encode(batch: _Batch) -> NDArray[np.float32]:
     ids = [job.ids[i] for job, i in batch]
     vectors: Tensor = encoder(pack(ids).to(encoder.device)).float()
     return torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-
-
-def _deliver(batch: _Batch, vectors: NDArray[np.float32]) -> None:
-    for (job, i), vector in zip(batch, vectors, strict=True):
-        job.vectors[i] = vector
-        job.left -= 1
-        if not job.left and not job.done.done():
-            job.done.set_result(job.vectors)
 
 
 def _fail(job: _Job, error: Exception) -> None:
