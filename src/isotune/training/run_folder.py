@@ -540,7 +540,10 @@ def is_finished(folder: Path) -> bool:
 
 
 def _environment(folder: Path) -> dict[str, Any]:
-    return dict(files.read_json(folder / ENVIRONMENT, missing_ok=True))
+    environment = files.read_json(folder / ENVIRONMENT, missing_ok=True)
+    if not isinstance(environment, dict):
+        raise InputError(f"{folder / ENVIRONMENT}: no run wrote this file; choose another folder")
+    return environment
 
 
 def started_recipe(folder: Path) -> Recipe:
