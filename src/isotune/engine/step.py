@@ -153,7 +153,7 @@ class Stepper:
             scratch: the folder for the vectors of a method that is cached.
             encoder: what is trained, with everything that the objectives add.
             objectives: the method, and what stands beside it.
-            feeder: makes the batches.
+            loader: makes the batches.
             options: how long, how fast and how carefully to train.
         """
         self.encoder = encoder
