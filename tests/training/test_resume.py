@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from transformers import BertConfig, BertModel
@@ -16,8 +17,10 @@ from transformers import BertConfig, BertModel
 from isotune.encoder.encoder import Encoder
 from isotune.engine.step import Stepper
 from isotune.errors import InputError
+from isotune.recipes import Recipe
 from isotune.training import run, run_folder
-from isotune.training.run_folder import LAST
+from isotune.training.plan import _attach_past_stages, _try_stages
+from isotune.training.run_folder import LAST, Progress
 from tests.conftest import make_tiny_model
 from tests.training.conftest import (
     Killed,
@@ -89,6 +92,14 @@ def test_the_copy_of_a_start_in_memory_is_needed_too(
     monkeypatch.setattr(Stepper, "update", killed)
     with pytest.raises(InputError, match="start"):
         resume(folder)
+
+
+def test_models_of_a_stage_that_is_over_are_not_needed(encoder: Encoder) -> None:
+    over = {"method": "back-translation", "translate": ["nobody", "nobody"]}
+    recipe = Recipe.from_table({"stages": [over, {"method": "simcse"}]})
+    assert len(_attach_past_stages(recipe, Progress(stage=1), encoder)) == 1
+    with pytest.raises(InputError, match="nobody"):
+        _try_stages(recipe.stages, MagicMock(), encoder)
 
 
 def test_a_run_that_has_lost_its_checkpoint_says_that_it_starts_again(train: Train) -> None:

@@ -565,7 +565,12 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     def refused_later(stage: Mapping[str, Any], **options: Any) -> str:
         return refused([{"method": "simcse"}, stage], **options)
 
-    scores = {"method": "finetune-pair", "classes": [], "data": [str(pairs)]}
+    scores = {
+        "method": "finetune-pair",
+        "classes": [],
+        "metrics": ["spearman"],
+        "data": [str(pairs)],
+    }
     assert (
         refused_later({**scores, "dev_data": [str(pairs), "missing.tsv"]})
         == "missing.tsv: no such file"
@@ -581,6 +586,9 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     assert "dimensions 99" in too_many
     assert "the encoder's vectors have 32; keep that many or fewer" in too_many
     assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
+    assert "nobody" in refused_later(
+        {"method": "back-translation", "translate": ["nobody", "nobody"]}
+    )
     few = {
         **dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")),
         "rows": ["a", "b", "c"],
