@@ -151,6 +151,18 @@ def test_a_run_that_failed_before_its_first_step_leaves_no_folder(
     train(steps=1)
 
 
+@pytest.mark.parametrize("failure", [interrupted, broken, full_disk])
+def test_a_run_whose_hints_fail_keeps_its_folder(
+    failure: Callable[..., None], train: Train, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "what_next", failure)
+        with pytest.raises((KeyboardInterrupt, RuntimeError, OSError)):
+            train(steps=1)
+    for name in ("encoder", "report.html", "evaluation.json"):
+        assert (tmp_path / "run" / name).exists()
+
+
 @pytest.mark.parametrize(("module", "name"), [(run, "make_plan"), (run.StageTraining, "train")])
 def test_a_new_run_takes_the_folder_of_one_that_was_killed_before_its_first_step(
     module: Any, name: str, train: Train, tiny_model: Path, tmp_path: Path
