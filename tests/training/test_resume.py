@@ -158,7 +158,7 @@ def test_a_run_whose_hints_fail_keeps_its_folder(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "what_next", failure)
         with pytest.raises((KeyboardInterrupt, RuntimeError, OSError)):
-            train(steps=1)
+            train(steps=1, keep_checkpoints=False)
     for name in ("encoder", "report.html", "evaluation.json"):
         assert (tmp_path / "run" / name).exists()
 
