@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,7 +14,7 @@ from isotune.errors import InputError
 from isotune.methods.method import CHARACTERS_OF_TOKEN, Batch
 from isotune.methods.mirror import Mirror
 from isotune.methods.options import CropsOptions, MirrorOptions, PairsOptions
-from isotune.methods.pairs import Crops, Pairs, groups
+from isotune.methods.pairs import Crops, Pairs, count_chained, groups
 from isotune.views.crops import sentences_of, two_passages
 from tests.conftest import WORDS
 
@@ -140,6 +141,17 @@ def test_rows_of_chains_are_counted(encoder: Encoder) -> None:
     assert "2 of 5 rows form chains" in line
     assert list(method.prepare(rows[2:], None, said.append)) == rows[2:]
     assert said == [line]
+
+
+@pytest.mark.parametrize(
+    ("texts", "chained"),
+    [("ab ba", 0), ("ab ba ab", 0), ("ab ba bc", 2), ("ab bc bc", 3), ("ab cb", 0), ("", 0)],
+)
+def test_a_row_and_its_mirror_form_no_chain(texts: str, chained: int) -> None:
+    rows = texts.split()
+    firsts = np.array([hash(row[0]) for row in rows], np.int64)
+    seconds = np.array([hash(row[1]) for row in rows], np.int64)
+    assert count_chained(firsts, seconds) == chained
 
 
 @pytest.mark.parametrize("name", ["crops", "mirror"])

@@ -102,6 +102,14 @@ def test_a_signal_that_was_ignored_before_is_still_ignored(number: signal.Signal
         signal.signal(number, before)
 
 
+@pytest.mark.parametrize("content", ["[1]", '"a text"', "not JSON"])
+def test_an_environment_of_others_is_named(content: str, tmp_path: Path) -> None:
+    (tmp_path / "environment.json").write_text(content)
+    with pytest.raises(InputError, match=r"environment\.json: "), locked(tmp_path, new=True):
+        pass
+    assert (tmp_path / "environment.json").read_text() == content
+
+
 def test_a_folder_with_files_of_others_is_no_run_that_was_killed(tmp_path: Path) -> None:
     for name in ("movie.part", "environment.json"):
         folder = tmp_path / name

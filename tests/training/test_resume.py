@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from transformers import BertConfig, BertModel
@@ -16,8 +17,10 @@ from transformers import BertConfig, BertModel
 from isotune.encoder.encoder import Encoder
 from isotune.engine.step import Stepper
 from isotune.errors import InputError
+from isotune.recipes import Recipe
 from isotune.training import run, run_folder
-from isotune.training.run_folder import LAST
+from isotune.training.plan import _attach_past_stages, _try_stages
+from isotune.training.run_folder import LAST, Progress
 from tests.conftest import make_tiny_model
 from tests.training.conftest import (
     Killed,
@@ -91,6 +94,14 @@ def test_the_copy_of_a_start_in_memory_is_needed_too(
         resume(folder)
 
 
+def test_models_of_a_stage_that_is_over_are_not_needed(encoder: Encoder) -> None:
+    over = {"method": "back-translation", "translate": ["nobody", "nobody"]}
+    recipe = Recipe.from_table({"stages": [over, {"method": "simcse"}]})
+    assert len(_attach_past_stages(recipe, Progress(stage=1), encoder)) == 1
+    with pytest.raises(InputError, match="nobody"):
+        _try_stages(recipe.stages, MagicMock(), encoder)
+
+
 def test_a_run_that_has_lost_its_checkpoint_says_that_it_starts_again(train: Train) -> None:
     with stopped_at(8):
         folder = train().folder
@@ -138,6 +149,18 @@ def test_a_run_that_failed_before_its_first_step_leaves_no_folder(
             train(steps=1)
     assert not (tmp_path / "run").exists()
     train(steps=1)
+
+
+@pytest.mark.parametrize("failure", [interrupted, broken, full_disk])
+def test_a_run_whose_hints_fail_keeps_its_folder(
+    failure: Callable[..., None], train: Train, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "what_next", failure)
+        with pytest.raises((KeyboardInterrupt, RuntimeError, OSError)):
+            train(steps=1, keep_checkpoints=False)
+    for name in ("encoder", "report.html", "evaluation.json"):
+        assert (tmp_path / "run" / name).exists()
 
 
 @pytest.mark.parametrize(("module", "name"), [(run, "make_plan"), (run.StageTraining, "train")])

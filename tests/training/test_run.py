@@ -586,6 +586,9 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     assert "dimensions 99" in too_many
     assert "the encoder's vectors have 32; keep that many or fewer" in too_many
     assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
+    assert "nobody" in refused_later(
+        {"method": "back-translation", "translate": ["nobody", "nobody"]}
+    )
     few = {
         **dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")),
         "rows": ["a", "b", "c"],

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.pretrained import local_folder
 from isotune.engine.forward import Adversary
 from isotune.errors import InputError
 from isotune.kernels.threads import seeded
 from isotune.methods import METHODS
 from isotune.methods.method import Batch, Method, VectorView, View
 from isotune.methods.mlm import MLM
-from isotune.methods.options import MLMOptions, Use
+from isotune.methods.options import MLMOptions
 from isotune.recipes import Stage
 
 Terms = Callable[[Sequence[Tensor]], dict[str, Tensor]]
@@ -96,15 +95,11 @@ def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objective
     The encoder is not changed; see `Objectives.attach`.
 
     Raises:
-        InputError: the stage's options don't fit the model or each other, or a model that they name
-            is not found.
+        InputError: the stage's options don't fit the model or each other.
     """
     training = stage.training
     encoder.backbone.check_attention_dropout(training.attention_dropout)
     check_frozen_blocks(training.frozen_blocks, encoder)
-    # A method may load such a model late, when it needs it.
-    for model in stage.options.named(Use.LOAD):
-        local_folder(model)
     with seeded(seed):
         method = METHODS[stage.method](stage.options, encoder)
         if not training.mlm_weight:

@@ -13,6 +13,7 @@ and beam width make the same paraphrase.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ class Paraphrased(Method):
 
         path = cache and cache / "back-translation.sqlite"
         say(f"back-translation: by {' and '.join(translate.models)}, kept in {path or 'memory'}")
-        sentences = (row[0] for row in rows)
+        sentences = map(itemgetter(0), rows)
         for text, paraphrase in derived_texts(path, translate.settings, sentences, make, BATCH):
             if paraphrase:
                 yield Pair(text, paraphrase)

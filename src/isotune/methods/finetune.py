@@ -44,9 +44,8 @@ class FinetuneSentence(Method):
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
         """The dev data; or its first part to choose the step, and the rest as test rows."""
         options = self.options
-        part = (0.0, options.dev_share)
-        if split == "test":
-            part = (options.dev_share, 1.0)
+        parts = {"dev": (0.0, options.dev_share), "test": (options.dev_share, 1.0)}
+        part = parts[split]
         if part == (1.0, 1.0):
             return {}
         metrics: dict[str, str] = {metric: metric for metric in options.metrics}

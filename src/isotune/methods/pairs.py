@@ -44,6 +44,9 @@ from isotune.views.crops import sentences_of, two_passages
 ROLES = ("query", "document", "document")
 """The roles of the texts of a row, which choose the encoder's prompts."""
 
+MIXER = 1_000_003
+"""Multiplies the number of one of two texts, so that the sum tells their order."""
+
 
 class Pairs(Method):
     """Two texts of a row; rows that share a text are not compared."""
@@ -184,10 +187,22 @@ def _numbered(texts: Sequence[str], text_numbers: dict[bytes, int]) -> Tensor:
 def count_chained(firsts: NDArray[np.int64], seconds: NDArray[np.int64]) -> int:
     """The number of rows with a text that is the first of a row and the second of another row.
 
-    Both arrays are [N], a number for each text. A row whose two texts are equal makes no chain.
+    Both arrays are [N], a number for each text. A row whose two texts are equal makes no chain, nor
+    does a row with its mirror: a - b and b - a.
     """
     differ = firsts != seconds
-    firsts = firsts[differ]
-    seconds = seconds[differ]
-    chained = np.isin(firsts, seconds) | np.isin(seconds, firsts)
-    return int(chained.sum())
+    rows = MIXER * firsts[differ] + seconds[differ]
+    rows, places, copies = np.unique(rows, return_index=True, return_counts=True)
+    firsts = firsts[differ][places]
+    seconds = seconds[differ][places]
+    mirrored = np.isin(rows, MIXER * seconds + firsts)
+    follows = _occurrences(firsts, seconds) > mirrored
+    is_followed = _occurrences(seconds, firsts) > mirrored
+    return int(copies[follows | is_followed].sum())
+
+
+def _occurrences(numbers: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each of the numbers [N] is among others [M], [N]."""
+    ordered = np.sort(among)
+    ends = np.searchsorted(ordered, numbers, "right")
+    return ends - np.searchsorted(ordered, numbers, "left")

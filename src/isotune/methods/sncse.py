@@ -16,6 +16,7 @@ the margin loss does not compare different sentences.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -67,7 +68,7 @@ class SNCSE(Method):
             return [f"{rule}\t{text}" for text, rule in map(negate, self.parser.parse(texts))]
 
         settings = {"parser": self.parser.key}
-        sentences = (row[0] for row in rows)
+        sentences = map(itemgetter(0), rows)
         for sentence, line in derived_texts(path, settings, sentences, make, BATCH):
             rule, _, negation = line.partition("\t")
             counts[rule] += 1

@@ -67,8 +67,9 @@ def plan_table(
 ) -> dict[str, Any]:
     """The table that a run starts from.
 
-    That of the recipe, or the defaults of the method, or else the recipe that suits the model.
-    `pairs` are the columns of two texts, for which a model has another recipe than for sentences.
+    It is that of the recipe, or has the defaults of the method, or else is the table of the recipe
+    that suits the model. `pairs` are the columns of two texts, for which a model has another recipe
+    than for sentences.
     """
     if recipe and method:
         raise InputError(
@@ -87,11 +88,11 @@ def plan_table(
 def _refuse_name_of(
     other: str, given: str, other_names: Collection[str], kind: str, names: Collection[str]
 ) -> None:
-    """Refuses a name that is given for one kind, if it is, or is like, a name of the other kind."""
+    """Refuses a name that is given as a `kind`, if it is, or is like, a name of the other kind."""
     if given in names or given.endswith(TOML):
         return
     meant = next(iter(nearest(given, [*RECIPES, *METHODS])), given)
-    if meant in names or meant not in other_names:
+    if meant not in set(other_names) - set(names):
         return
     advice = f"give {other} {meant}"
     users = [name for name in RECIPES if meant in _methods_of(name)]
@@ -144,8 +145,7 @@ def resolve(
         changes["data"] = ()
     elif sources:
         changes["data"] = sources
-    if changes:
-        plan = plan.with_options(changes, name)
+    plan = plan.with_options(changes, name)
     _check_data(plan, sources, name)
     if with_stand_ins:
         # Imported here, because help needs no data.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
@@ -33,8 +34,18 @@ from isotune.recipes.training import AsReleased, TrainingOptions
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}
 """An option, and the option whose place it takes."""
 
-RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
+SYNONYMS = {
+    "bs": "batch_size",
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "max-seq-length": "max_length",
+    "max-steps": "steps",
+    "num-train-epochs": "epochs",
+}
+"""The option that a name of other tools stands for."""
 
+RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
+"""The options of a run that are not options of its encoder or of a stage."""
 
 MINUTES = {"": 1, "s": 1 / 60, "m": 1, "h": 60}
 """The minutes of each unit of time."""
@@ -228,19 +239,17 @@ class Recipe(BaseModel):
         not given stay as they are.
         """
         table = self.table()
-        parts = [_Part(table, {*RUN_OPTIONS})]
-        parts.append(_Part(table["encoder"], {*EncoderOptions.model_fields}))
-        for stage in table["stages"]:
-            parts.append(_Part(stage, _settable(stage["method"])))
+        owners = _owners(table)
         for key, value in options.items():
-            owners = [part for part in parts if key in part.keys]
-            if not owners:
-                raise _unknown("option", key, set().union(*(part.keys for part in parts)))
-            rival = RIVALS.get(key)
-            for part in owners:
-                part.set(key, value)
-                if rival is not None and rival not in options:
-                    part.table.pop(rival, None)
+            if key not in owners:
+                raise _unknown("option", key, owners)
+            for part in owners[key]:
+                _set(part, key, value)
+        for key in RIVALS.keys() & options.keys():
+            rival = RIVALS[key]
+            if rival not in options:
+                for part in owners[key]:
+                    part.pop(rival, None)
         return Recipe.from_table(table, name)
 
     def with_precision(self, precision: str) -> Recipe:
@@ -261,18 +270,22 @@ class Recipe(BaseModel):
         return Recipe.from_table(table)
 
 
-class _Part(NamedTuple):
-    """A part of a recipe's table, and the options that can be set in it."""
+def _owners(table: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The parts of a recipe's table in which each option can be set, by the option's name."""
+    owners = {key: [table] for key in RUN_OPTIONS}
+    for key in EncoderOptions.model_fields:
+        owners.setdefault(key, []).append(table["encoder"])
+    for stage in table["stages"]:
+        for key in _settable(stage["method"]):
+            owners.setdefault(key, []).append(stage)
+    return owners
 
-    table: dict[str, Any]
-    keys: set[str]
 
-    def set(self, key: str, value: Any) -> None:
-        """Sets an option. Of `as_released`, options that are not given stay as they are."""
-        if key == "as_released" and isinstance(value, Mapping):
-            self.table[key] = {**self.table[key], **value}
-        else:
-            self.table[key] = value
+def _set(table: dict[str, Any], key: str, value: Any) -> None:
+    """Sets an option. Of `as_released`, options that are not given stay as they are."""
+    if key == "as_released" and isinstance(value, Mapping):
+        value = {**table[key], **value}
+    table[key] = value
 
 
 def _change_sources(
@@ -281,10 +294,7 @@ def _change_sources(
     """Changes the sources that a table has under these keys."""
     for key in keys:
         if key in table:
-            changed: list[str] = []
-            for source in table[key]:
-                changed.extend(change(source))
-            table[key] = tuple(changed)
+            table[key] = tuple(chain.from_iterable(map(change, table[key])))
 
 
 def _settable(method: str) -> set[str]:
@@ -292,17 +302,6 @@ def _settable(method: str) -> set[str]:
     if OPTIONS[method].takes_steps:
         return _stage_keys(method)
     return _stage_keys(method) - {"mlm_weight"}
-
-
-# What other tools call an option.
-SYNONYMS = {
-    "bs": "batch_size",
-    "lr": "learning_rate",
-    "wd": "weight_decay",
-    "max-seq-length": "max_length",
-    "max-steps": "steps",
-    "num-train-epochs": "epochs",
-}
 
 
 def _stage_keys(method: str) -> set[str]:

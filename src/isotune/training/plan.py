@@ -16,6 +16,7 @@ from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import DATASETS, ScoredPairs
 from isotune.data.sources import FromPython
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
 from isotune.engine.objectives import build_objectives
 from isotune.engine.workers import Workers
@@ -337,6 +338,9 @@ def _try_stages(stages: Sequence[Stage], run_data: RunData, encoder: Encoder) ->
     """Tries method and data of the stages to come on a copy of the encoder; gives their methods."""
     methods = []
     for stage in stages:
+        # A method may load such a model late, when it needs the model.
+        for model in stage.options.named(Use.LOAD):
+            local_folder(model)
         objectives = build_objectives(stage, encoder)
         objectives.attach(encoder)
         run_data.try_stage(stage, objectives.method, encoder)

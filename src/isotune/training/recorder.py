@@ -1,6 +1,6 @@
-"""What a run says, metrics.jsonl for programs, train.log and standard error for people.
+"""What a run says, and what its stages share.
 
-And what its stages share.
+Programs read metrics.jsonl; people read train.log and standard error.
 """
 
 import os
@@ -48,7 +48,7 @@ class Recorder:
     ) -> None:
         """Opens the files in a folder, if there is one.
 
-        Metrics.jsonl keeps its first `metrics_bytes` bytes.
+        The file metrics.jsonl keeps its first `metrics_bytes` bytes.
         """
         self.warnings: list[str] = []
         metrics = Path(os.devnull)

@@ -208,11 +208,15 @@ def opened(folder: Path, new: Recipe | None, workers: Workers) -> Iterator[Opene
             workers.on_rank_zero(partial(create, folder, new))
             yield OpenedRun(new, {}, Progress(), "")
         except (Exception, KeyboardInterrupt):
-            if workers.is_rank_zero and not (folder / LAST).exists():
-                # Nothing has been trained, and the folder was empty or missing. A mount point
-                # stays.
+            if workers.is_rank_zero and not _has_trained(folder):
+                # The folder was empty or missing. A mount point stays.
                 shutil.rmtree(folder, ignore_errors=True)
             raise
+
+
+def _has_trained(folder: Path) -> bool:
+    """Whether there is anything to lose. A finished run has no checkpoint any more."""
+    return (folder / LAST).exists() or is_finished(folder)
 
 
 def _resumed(folder: Path) -> OpenedRun:
@@ -540,7 +544,10 @@ def is_finished(folder: Path) -> bool:
 
 
 def _environment(folder: Path) -> dict[str, Any]:
-    return dict(files.read_json(folder / ENVIRONMENT, missing_ok=True))
+    environment = files.read_json(folder / ENVIRONMENT, missing_ok=True)
+    if not isinstance(environment, dict):
+        raise InputError(f"{folder / ENVIRONMENT}: no run wrote this file; choose another folder")
+    return environment
 
 
 def started_recipe(folder: Path) -> Recipe:

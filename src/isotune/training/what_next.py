@@ -71,9 +71,9 @@ class EndedRun:
 
     @property
     def sources(self) -> Sequence[str]:
-        """What other commands can read of the text of the first stage.
+        """The sources of the first stage that other commands can read.
 
-        It is empty for rows from Python, and for standard input.
+        There are none for rows from Python or a stream.
         """
         data = self.recipe.inputs(self.recipe.stages[0]).data
         if STDIN in data:
