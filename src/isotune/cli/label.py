@@ -54,7 +54,6 @@ def label(
     """
     from isotune.bundled import BUNDLED_MODEL
     from isotune.console import PlainConsole
-    from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
     from isotune.evaluation.labelling.choose import choose_pairs
@@ -64,9 +63,7 @@ def label(
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
     # An unusable file is refused before anything is encoded.
     read_labels(out)
-    rows = read(file, Sentence, columns)
-    # A line break would end the line of the file, and many programs read no further than to a NUL.
-    sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
+    sentences = _read_sentences(file, columns)
     with PlainConsole(stderr=True).status("choosing the pairs"):
         loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
         chosen = choose_pairs(sentences, loaded, pairs)
@@ -88,6 +85,15 @@ def label(
     if len(loaded) > 1:
         _compare(out, len(session.labels), encoders, loaded)
     _say_what_next(len(session.labels), out, file, columns or {}, encoders)
+
+
+def _read_sentences(file: str, columns: dict[str, str] | None) -> list[str]:
+    """The sentences of a file, each in one line."""
+    from isotune.data import Sentence, read
+
+    rows = read(file, Sentence, columns)
+    # A line break would end the line of the file, and many programs read no further than to a NUL.
+    return [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
 
 
 def _why_enough(
