@@ -150,7 +150,9 @@ def test_the_same_words_at_the_command_line(
     assert "a red dog" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("rows", [[{"text": "a"}], read_documents([[{"text": "a"}]])], ids=str)
+@pytest.mark.parametrize(
+    "rows", [[{"text": "a"}], read_documents([[{"text": "a"}]])], ids=["a list", "documents"]
+)
 def test_rows_without_ids_are_refused(index: Index, rows: Any) -> None:
     with pytest.raises(InputError, match=r"^<rows>:1: no id, by which the index finds"):
         index.add(rows)
