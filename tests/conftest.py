@@ -35,6 +35,12 @@ WORDS = """
 """.split()  # noqa: SIM905
 
 
+def pytest_configure() -> None:
+    """Lets the tests hear Ctrl-C, which a shell makes its background processes ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """Two workers share two cores, and a sum has the same order every time."""
