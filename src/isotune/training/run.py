@@ -80,9 +80,8 @@ def train(  # noqa: PLR0913
         stand_ins: take data that stand in for published data which are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
-        watch: is called with every record that goes to metrics.jsonl, a dict. An exception ends the
-            run, which can be resumed from its last checkpoint. Only the first of several processes
-            calls it.
+        watch: is called with every record of metrics.jsonl, a dict, by the first process. An error
+            ends the run, which can be resumed from its last checkpoint.
         options: values that differ from the recipe's, by the names of the flags of `isotune train`.
             `model` may also be an `Encoder` or a `SentenceTransformer`, and `dev` and each of
             `tasks` may be `TaskRows`; the run folder gets a copy.

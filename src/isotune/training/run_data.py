@@ -9,15 +9,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import Row, Sentence, normalized, text_fields
+from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenDataset
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, counted
+from isotune.evaluation.copies import groups_of_copies
 from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
@@ -164,10 +167,12 @@ class RunData:
     def _tell_copies(self, feed: ScoredFeed, rows: Sequence[Row]) -> None:
         """Warns of rows to score on whose copies stand in an earlier part of the same data."""
         width = len(text_fields(feed.rows))
-        texts = [tuple(normalized(str(text)) for text in row[:width]) for row in rows]
+        texts = [[str(text) for text in row[:width]] for row in rows]
+        groups = groups_of_copies(*zip(*texts, strict=True))
+        if groups is None:
+            return
         first, end = (round(share * len(rows)) for share in feed.part)
-        earlier = set(texts[:first])
-        copies = sum(row_texts in earlier for row_texts in texts[first:end])
+        copies = int(np.isin(groups[first:end], groups[:first]).sum())
         if copies:
             self.run.recorder.warn(
                 0,
