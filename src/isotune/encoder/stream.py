@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -26,7 +27,12 @@ from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.memory import give_back
 from isotune.kernels.cpu.prepacked import prepacked
-from isotune.kernels.threads import restored_threads, shared_setting, single_threads
+from isotune.kernels.threads import (
+    kept_threads,
+    restored_threads,
+    shared_setting,
+    single_threads,
+)
 
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough
 # to hold two parts.
@@ -139,7 +145,8 @@ def encode_stream(
     The arguments are as `Encoder.encode_parts` has them.
     """
     modes = _modes.setdefault(encoder, [])
-    with shared_setting(modes, lambda: encoder.training, encoder.eval, encoder.train):
+    put_back = partial(_set_mode, encoder)
+    with shared_setting(modes, lambda: encoder.training, lambda: put_back(False), put_back):
         parts = parts_of(sentences)
         part = next(parts, [])
         ids = _tokenized(encoder, part)
@@ -151,20 +158,22 @@ def encode_stream(
             all_cut += cut
             next_part = next(parts, [])
             batches = _Batches(encoder, ids, normalize)
-            workers = single_threads("encode", batches.threads)
-            try:
+            with batches.workers() as workers:
                 next_ids = workers.submit(_tokenized, encoder, next_part)
                 vectors = batches.encode(workers, advance)
                 ids = next_ids.result()
-            finally:
-                # After an error, no further batch is begun.
-                workers.shutdown(cancel_futures=True)
             refuse_no_numbers(vectors, part)
             yield EncodedPart(part, vectors, cut)
             part = next_part
             if part:
                 give_back()
         encoder.note_cut(all_cut, all_texts)
+
+
+def _set_mode(encoder: SentenceModel, training: bool) -> None:
+    """Sets the encoder's mode. It visits every module only where the mode is another."""
+    if encoder.training != training:
+        encoder.train(training)
 
 
 def _tokenized(encoder: SentenceModel, part: Sequence[str]) -> list[list[int]]:
@@ -190,10 +199,7 @@ class _Batches:
             pass
         self.batches = encoder.batches(lengths, torch_threads)
         self.by_workers = self._suit_workers(sum(lengths), torch_threads)
-        # The threads that compute or tokenise beside the calling thread.
-        self.threads = 1
-        if self.by_workers:
-            self.threads = min(torch_threads, len(self.batches))
+        self._torch_threads = torch_threads
 
     def _suit_workers(self, tokens: int, torch_threads: int) -> bool:
         """Whether threads of their own encode the batches, each with one thread of torch.
@@ -205,6 +211,25 @@ class _Batches:
         if len(self.batches) > 1:
             return True
         return torch_threads > 1 and tokens * self.encoder.backbone.multiplications <= SHORT
+
+    @contextmanager
+    def workers(self) -> Iterator[ThreadPoolExecutor]:
+        """The threads that compute or tokenise beside the calling thread.
+
+        A single batch gets threads that are kept, because new threads take a third of its time.
+        """
+        if len(self.batches) == 1:
+            yield kept_threads()
+            return
+        count = 1
+        if self.by_workers:
+            count = min(self._torch_threads, len(self.batches))
+        workers = single_threads("encode", count)
+        try:
+            yield workers
+        finally:
+            # After an error, no further batch is begun.
+            workers.shutdown(cancel_futures=True)
 
     def encode(self, workers: ThreadPoolExecutor, advance: Advance | None) -> Vectors:
         """The vectors [n, d] of the part, in the order of its sentences."""

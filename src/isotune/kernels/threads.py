@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from threading import Barrier, Lock, RLock
 from typing import TypeVar
 
@@ -145,3 +146,14 @@ def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:
             pool.submit(started.wait)
         started.wait()
     return pool
+
+
+@cache
+def kept_threads() -> ThreadPoolExecutor:
+    """The threads of `single_threads`, which live as long as the process."""
+    return single_threads("kept")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of these threads.
+    os.register_at_fork(after_in_child=kept_threads.cache_clear)
