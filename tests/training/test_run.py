@@ -140,8 +140,8 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
 def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = run.measurements
-    monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
+    measured = run.measure_encoder
+    monkeypatch.setattr(run, "measure_encoder", lambda *of: measured(*of)._replace(seconds=3000.0))
     folder = train(time_limit="2h").folder
     assert re.search(
         r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text()
