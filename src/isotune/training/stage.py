@@ -85,17 +85,7 @@ class StageTraining:
             progress,
         )
         self.clock = Clock(run, progress, self.stepper.total, end)
-        in_thread = encoder.device.type != "cpu"
-        records_seconds = end < math.inf
-        self.checkpoints = Checkpoints(
-            run,
-            progress,
-            self.parts,
-            self.kept_parts,
-            self.left_out,
-            in_thread=in_thread,
-            records_seconds=records_seconds,
-        )
+        self.checkpoints = self._build_checkpoints(records_seconds=end < math.inf)
         # When the last record of the loss was written, and the step at which it was.
         self._recorded = time.perf_counter()
         self._recorded_step = progress.step
@@ -324,6 +314,17 @@ class StageTraining:
         if data.dev:
             return {"encoder": self.encoder, "method": self.objectives.method}
         return {"encoder": self.encoder}
+
+    def _build_checkpoints(self, records_seconds: bool) -> Checkpoints:
+        return Checkpoints(
+            self.run,
+            self.progress,
+            self.parts,
+            self.kept_parts,
+            self.left_out,
+            in_thread=self.encoder.device.type != "cpu",
+            records_seconds=records_seconds,
+        )
 
     def _build_stepper(self) -> Stepper | Fit:
         run = self.run
