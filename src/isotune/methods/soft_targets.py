@@ -3,9 +3,9 @@
 A contrastive loss takes all other sentences of the batch as negatives, although some may say the
 same. With soft targets a view looks for the views of all sentences, each with the share that the
 encoder before the stage gives it (`soft_info_nce`). So nearly equal sentences are hardly pushed
-apart. That encoder is frozen: its vectors of the text are the batch's targets. SoftCLIP (Gao et al.,
-2024) takes such shares from similarities within a side; in progressive self-distillation (Andonian
-et al., 2022) a model makes them by itself.
+apart. That encoder is frozen: its vectors of the text are the batch's targets. SoftCLIP (Gao et
+al., 2024) takes such shares from similarities within a side; in progressive self-distillation
+(Andonian et al., 2022) a model makes them by itself.
 """
 
 from copy import deepcopy
