@@ -60,6 +60,7 @@ class Options(TypedDict, total=False):
     width: int
     contrastive_weight: float
     train_encoder: bool
+    soft_targets: Optional[float]
     max_square: bool
     alpha: float
     adversarial_norm: float
