@@ -14,7 +14,7 @@ from isotune.data.rows import Sentence
 from isotune.data.tokens import TokenDataset, Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.engine.loader import BatchLoader
+from isotune.engine.loader import FeedLoader
 from isotune.errors import InputError
 from isotune.training import run_folder
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
@@ -35,7 +35,7 @@ def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(
 ) -> None:
     teachers = [Encoder.load(tiny_model), Encoder.load(BUNDLED_MODEL)]  # of 32 and of 128 features
     store = stored(sentences[:9], teachers[0])
-    loader = BatchLoader(store, 9, "rows", 0)
+    loader = FeedLoader(store, 9, "rows", 0)
     loader.teach(teachers, steps=1)
     targets = loader.batch(np.arange(9), torch.Generator()).targets
     expected = []
@@ -51,7 +51,7 @@ def test_the_teachers_encode_only_the_rows_of_the_steps(
 ) -> None:
     teacher = Encoder.load(tiny_model)
     store = stored(sentences, teacher)
-    loader = BatchLoader(store, 8, "rows", 0)
+    loader = FeedLoader(store, 8, "rows", 0)
     expected = torch.from_numpy(teacher.encode(sentences, normalize=True))
     counts = []
     encode = Encoder.encode
