@@ -63,8 +63,8 @@ def test_the_teachers_encode_only_the_rows_of_the_steps(
     loader.teach([teacher], steps=3)
     assert counts == [24]
     for step in range(3):
-        batch = loader.batch(loader.order[step], torch.Generator())
-        torch.testing.assert_close(batch.targets, expected[loader.order[step]], rtol=0, atol=1e-5)
+        batch = loader.batch(loader.sampler[step], torch.Generator())
+        torch.testing.assert_close(batch.targets, expected[loader.sampler[step]], rtol=0, atol=1e-5)
 
 
 def test_a_disk_is_refused_that_cannot_hold_two_checkpoints_with_the_teacher(

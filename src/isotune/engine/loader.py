@@ -103,7 +103,7 @@ class FeedLoader:
         """
         used = np.zeros(len(self.dataset), bool)
         for step in range(steps):
-            used[self.order[step]] = True
+            used[self.sampler[step]] = True
         (texts,) = self.dataset.sentences(np.flatnonzero(used))
         vectors = [teacher.encode(texts, normalize=True) for teacher in teachers]
         targets = np.zeros((len(used), sum(part.shape[1] for part in vectors)), np.float32)

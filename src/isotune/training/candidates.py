@@ -155,8 +155,9 @@ class Candidates:
             candidates.append(Candidate(self._progress.step, share))
         candidates.sort(key=lambda each: distance(self._start, self._weights(each)))
         allowed = [each for each in map(self._measure, candidates) if self._is_allowed(each)]
-        scores = [each.dev.value for each in allowed if each.dev is not None]
-        samples = np.stack([each.dev.samples for each in allowed if each.dev is not None])
+        dev_scores = [each.dev for each in allowed if each.dev is not None]
+        scores = [score.value for score in dev_scores]
+        samples = np.stack([score.samples for score in dev_scores if score.samples is not None])
         confidence = self._selection.options.confidence
         kept = gentlest_of_the_best(samples, scores, confidence)
         best = int(np.argmax(scores))

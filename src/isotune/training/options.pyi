@@ -39,6 +39,8 @@ class Options(TypedDict, total=False):
     eval_every: int
     patience: Optional[int]
     most_forgotten: Optional[float]
+    interpolations: Optional[Sequence[float]]
+    confidence: float
     sample: Optional[int]
     min_words: Optional[int]
     min_score: Optional[float]
