@@ -38,7 +38,13 @@ TRAINING = Group("Training", sort_key=4)
 GROUPS = {
     RUN: ("epochs", "steps"),
     ROWS: ("sample", "min_words", "min_score", "positive"),
-    Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
+    Group("Which step is kept", sort_key=6): (
+        "eval_every",
+        "patience",
+        "most_forgotten",
+        "interpolations",
+        "confidence",
+    ),
     Group("Optimiser", sort_key=7): (
         "rate_width",
         "weight_decay",

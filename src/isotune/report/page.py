@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
-from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, printed
+from isotune.evaluation.results import (
+    Correlations,
+    Evaluation,
+    RunEvaluation,
+    place_of_step,
+    printed,
+)
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, TextChanges
@@ -49,6 +55,7 @@ def write_report(run: Path) -> Path:
         cosines=before_and_after(data.points) if data.points else "",
         printed=printed,
         metric_titles=METRIC_TITLES,
+        place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
         neighbours=NEIGHBOURS,
     )
