@@ -17,9 +17,8 @@ class Reversed(Angles):
     """An encoder to which a larger angle is nearer to 0 degrees."""
 
     def encode(self, sentences: Sequence[str], /) -> np.ndarray:
-        return super().encode(
-            [str(90 - float(text)) if text != "0" else text for text in sentences]
-        )
+        turned = {"0": "0"} | {str(angle): str(90 - angle) for angle in range(1, 90)}
+        return super().encode([turned[text] for text in sentences])
 
 
 Array = NDArray[np.float64]
