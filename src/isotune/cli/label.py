@@ -124,8 +124,9 @@ def _gained(encoder: str) -> str:
     from isotune.recipes import read_recipe
     from isotune.training.run_folder import RECIPE
 
-    recipe = Path(encoder).parent / RECIPE
-    if not recipe.exists():
+    folder = Path(encoder)
+    recipe = folder.parent / RECIPE
+    if not folder.is_dir() or not recipe.exists():
         return ""
     # The session needs no recipe.
     with suppress(InputError):
