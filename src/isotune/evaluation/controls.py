@@ -14,7 +14,8 @@ they are equal to each other.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,21 +113,29 @@ def bag_of_words(task: TransferTask) -> tuple[TransferResult, Floats]:
     pair of texts has the features of a pair of vectors.
     """
     parts = {}
+    words_of_texts: dict[str, list[str]] = {}
     for split, (columns, targets) in task.parts.items():
-        parts[split] = np.array(columns, dtype=object).T, targets  # [N, columns]
-    predictions, protocol = predict_other_rows(_predict_by_words, parts, task.groups)
+        texts = np.array(columns, dtype=object).T  # [N, columns]
+        parts[split] = texts, targets
+        # Every fold reads these words again.
+        words_of_texts |= {text: words(text) for text in texts.flat}
+    predict = partial(_predict_by_words, words_of_texts)
+    predictions, protocol = predict_other_rows(predict, parts, task.groups)
     outcome = ClassifierResult(predictions, protocol, None, (C,))
     return task.result_of(outcome, f"logistic regression on TF-IDF, C = {C:g}")
 
 
 def _predict_by_words(
-    texts: NDArray[np.object_], classes: Integers, tested: NDArray[np.object_]
+    words_of_texts: Mapping[str, list[str]],
+    texts: NDArray[np.object_],
+    classes: Integers,
+    tested: NDArray[np.object_],
 ) -> Integers:
     """The classes of tested texts [M, columns], by texts [N, columns] and their classes [N]."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    tf_idf = TfidfVectorizer(analyzer=words).fit(texts.ravel())
+    tf_idf = TfidfVectorizer(analyzer=words_of_texts.__getitem__).fit(texts.ravel())
     regression = LogisticRegression(C=C, max_iter=1000)
     regression.fit(_word_features(tf_idf, texts), classes)
     return regression.predict(_word_features(tf_idf, tested))
