@@ -223,7 +223,7 @@ def test_an_encoder_that_predicts_as_its_control_does_not_beat_it() -> None:
     assert constant.unbeaten == []
 
 
-def test_controls_are_rows_of_the_tables_and_are_measured_once(
+def test_controls_are_rows_of_the_tables_and_are_scored_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = []

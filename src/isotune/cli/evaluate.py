@@ -15,7 +15,7 @@ from isotune.kernels import Precision
 if TYPE_CHECKING:
     from isotune.encoder.calibration import Calibration
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import Comparison, Measured, Task
+    from isotune.evaluation import Comparison, ResampledScores, Task
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
@@ -82,7 +82,7 @@ def evaluate(
     texts by their vectors? Geometry: how are the vectors distributed?
     """
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import measure_controls
+    from isotune.evaluation import resampled_controls
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
@@ -96,9 +96,9 @@ def evaluate(
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
-    controls: Sequence[Measured] = ()
+    controls: Sequence[ResampledScores] = ()
     if not no_controls:
-        controls = measure_controls(loaded_tasks, aggregation, metric)
+        controls = resampled_controls(loaded_tasks, aggregation, metric)
     comparison = _compare(loaded_tasks, encoders, controls, aggregation, metric)
     if not as_json:
         _print_tables(comparison, aggregation, metric, shown)
@@ -139,7 +139,7 @@ def _load(tasks: Sequence[str], calibrate: bool) -> Sequence[Task]:
 def _compare(
     tasks: Sequence[Task],
     encoders: Mapping[str, Encoder],
-    controls: Sequence[Measured],
+    controls: Sequence[ResampledScores],
     aggregation: Aggregation,
     metric: Metric,
 ) -> Comparison:
@@ -147,18 +147,18 @@ def _compare(
     from rich.progress import track
 
     from isotune.console import PlainConsole
-    from isotune.evaluation import beside_controls, compare_measured, measure
+    from isotune.evaluation import compare_resampled, resampled_scores, with_controls
 
     console = PlainConsole(stderr=True)
     is_hidden = not console.is_terminal
     progress = track(
         encoders.items(), "evaluating", console=console, transient=True, disable=is_hidden
     )
-    measured = []
+    all_scores = []
     for name, encoder in progress:
-        scored = measure(tasks, encoder, name, aggregation, metric)
-        measured.append(beside_controls(scored, controls))
-    return compare_measured(measured)
+        scores = resampled_scores(tasks, encoder, name, aggregation, metric)
+        all_scores.append(with_controls(scores, controls))
+    return compare_resampled(all_scores)
 
 
 def _print_tables(

@@ -70,8 +70,8 @@ def evaluate(
     loaded = _loaded(encoder)
     if not controls:
         return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
-    measured = measure(read_tasks, loaded, name)
-    return beside_controls(measured, measure_controls(read_tasks)).evaluation
+    scores = resampled_scores(read_tasks, loaded, name)
+    return with_controls(scores, resampled_controls(read_tasks)).evaluation
 
 
 def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
@@ -114,14 +114,14 @@ def compare(
     named = _named_encoders(encoders)
     check_way(aggregation, metric)
     read_tasks = load_tasks(tasks)
-    measured_controls: Sequence[Measured] = ()
+    of_controls: Sequence[ResampledScores] = ()
     if controls:
-        measured_controls = measure_controls(read_tasks, aggregation, metric)
-    measured = []
+        of_controls = resampled_controls(read_tasks, aggregation, metric)
+    all_scores = []
     for name, encoder in named.items():
-        scored = measure(read_tasks, _loaded(encoder), name, aggregation, metric)
-        measured.append(beside_controls(scored, measured_controls))
-    return compare_measured(measured)
+        scores = resampled_scores(read_tasks, _loaded(encoder), name, aggregation, metric)
+        all_scores.append(with_controls(scores, of_controls))
+    return compare_resampled(all_scores)
 
 
 def _named_encoders(
@@ -141,7 +141,7 @@ def _named_encoders(
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ResampledScores:
     """An encoder's scores, and what they are on resampled rows."""
 
     evaluation: Evaluation
@@ -159,41 +159,47 @@ class Measured:
     metric: Metric
 
 
-def measure(
+def resampled_scores(
     tasks: Sequence[Task],
     encoder: SentenceEncoder,
     name: str,
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
-) -> Measured:
+) -> ResampledScores:
     """Scores an encoder on tasks that `load_tasks` has read.
 
     Geometry and the tasks of plugins are not resampled.
     """
     outcomes = [task.score(encoder) for task in tasks]
-    return _measured(tasks, outcomes, name, aggregation, metric)
+    return _resampled_outcomes(tasks, outcomes, name, aggregation, metric)
 
 
-def measure_controls(
+def resampled_controls(
     tasks: Sequence[Task], aggregation: Aggregation = "all", metric: Metric = "spearman"
-) -> list[Measured]:
-    """Scores each control on the tasks that it knows, on the samples that `measure` draws."""
-    measured = []
+) -> list[ResampledScores]:
+    """Scores each control on the tasks that it knows.
+
+    The samples are those that `resampled_scores` draws of the same tasks.
+    """
+    scores = []
     for control in CONTROLS:
         outcomes = [control.score_if_known(task) for task in tasks]
         if any(outcomes):
-            measured.append(_measured(tasks, outcomes, control.name, aggregation, metric))
-    return measured
+            resampled_outcomes = _resampled_outcomes(
+                tasks, outcomes, control.name, aggregation, metric
+            )
+            scores.append(resampled_outcomes)
+    return scores
 
 
-def _measured(
+def _resampled_outcomes(
     tasks: Sequence[Task],
     outcomes: Sequence[tuple[TaskResult, Floats] | None],
     name: str,
     aggregation: Aggregation,
     metric: Metric,
-) -> Measured:
-    """The measures of what scored so on the tasks; None is no score."""
+) -> ResampledScores:
+    """The scores of an encoder or control by its outcome on each task; None is no score."""
     results: list[TaskResult] = []
     samples: dict[str, Floats] = {}
     values: dict[str, Floats] = {}
@@ -209,30 +215,30 @@ def _measured(
             samples[group] = np.mean([samples[member] for member in members], axis=0)
     evaluation = evaluation_of(results, name)
     scores = evaluation.scores(aggregation, metric)
-    return Measured(evaluation, scores, samples, values, aggregation, metric)
+    return ResampledScores(evaluation, scores, samples, values, aggregation, metric)
 
 
-def compare_measured(encoders: Iterable[Measured]) -> Comparison:
-    """The differences between encoders that were measured alike.
+def compare_resampled(encoders: Iterable[ResampledScores]) -> Comparison:
+    """The differences between encoders that were scored alike.
 
-    All were measured on the same tasks, by the same aggregation and metric.
+    All were scored on the same tasks, by the same aggregation and metric.
     """
-    measured = list(encoders)
+    scores = list(encoders)
     all_differences: list[Difference] = []
-    for one, other in combinations(measured, 2):
+    for one, other in combinations(scores, 2):
         all_differences += differences(one, other)
-    # All encoders were measured by the same correlation.
-    first = measured[0]
+    # All encoders were scored by the same correlation.
+    first = scores[0]
     return Comparison(
-        evaluations=tuple(each.evaluation for each in measured),
+        evaluations=tuple(each.evaluation for each in scores),
         differences=tuple(all_differences),
         aggregation=first.aggregation,
         metric=first.metric,
     )
 
 
-def beside_controls(encoder: Measured, controls: Sequence[Measured]) -> Measured:
-    """An encoder's measures, with the controls in its evaluation."""
+def with_controls(encoder: ResampledScores, controls: Sequence[ResampledScores]) -> ResampledScores:
+    """An encoder's scores, with the controls in its evaluation."""
     results = []
     for control in controls:
         result = ControlResult(
@@ -246,7 +252,7 @@ def beside_controls(encoder: Measured, controls: Sequence[Measured]) -> Measured
     return replace(encoder, evaluation=evaluation)
 
 
-def differences(first: Measured, second: Measured) -> list[Difference]:
+def differences(first: ResampledScores, second: ResampledScores) -> list[Difference]:
     """How much higher the second encoder scores than the first, which may be a control.
 
     There is a difference for each task and group that was resampled for both.
