@@ -77,7 +77,7 @@ def test_a_comparison_prints_as_a_table(compared: Comparison) -> None:
     first = compared.differences[0]
     assert lines[heading + 1] == f"stsb-open  {100 * first.difference:+.2f} ({first.words})"
     assert len({len(line) for line in lines[:6]}) == 1
-    assert len(str(compared)) < 1000
+    assert len(str(compared)) < 1100
     assert str(compared.evaluations[0]).splitlines()[1].split()[0] == "stsb-open"
 
 
