@@ -111,6 +111,29 @@ def test_the_end_compares_the_encoders_with_an_interval(
     assert out.endswith("isotune evaluate kept --tasks pairs.tsv --calibrate\n")
 
 
+def test_before_the_first_pair_the_session_says_what_scores_can_show(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("notes.txt").write_text("\n".join(sentences))
+    Encoder.load(tiny_model, layers=(-2,)).save("run/encoder")
+    Path("run/recipe.toml").write_text('gained = "as much as elsewhere"\n')
+    answer(monkeypatch)
+    words = ["label", "notes.txt", "--encoders", tiny_model, "run/encoder", "--pairs", 30]
+    first, second, *_ = isotune(*words).out.splitlines()
+    assert first.startswith("scored pairs that tell these encoders apart (Spearman x 100): about ")
+    assert second == "what runs of the recipe of run/encoder gained: as much as elsewhere"
+
+
+def test_a_damaged_recipe_ends_no_session(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("notes.txt").write_text("\n".join(sentences))
+    Encoder.load(tiny_model).save("run/encoder")
+    Path("run/recipe.toml").write_text("gained = ")
+    answer(monkeypatch)
+    assert isotune("label", "notes.txt", "--encoders", "run/encoder").code == 0
+
+
 def test_encoders_are_not_compared_by_one_score(
     isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

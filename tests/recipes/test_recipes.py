@@ -206,7 +206,7 @@ def test_a_missing_recipe_file(tmp_path: Path) -> None:
         read_recipe("mln")
 
 
-ABOUT = {"title", "paper", "source", "published", "cost"}  # of the recipe itself
+ABOUT = {"title", "paper", "source", "published", "cost", "gained"}  # of the recipe itself
 NAMES = {"model", "method"}  # what the title is about
 
 

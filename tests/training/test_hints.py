@@ -5,11 +5,13 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from isotune.cli import main
 from isotune.evaluation.results import UNJUDGED, RunEvaluation, Verdict
+from isotune.recipes import read_recipe
 from isotune.training import Result
 from tests.training.conftest import Train
 
@@ -127,6 +129,29 @@ def test_a_text_that_can_not_be_read_again_is_suggested_as_it_is(
     assert str(path) in index
 
 
+def test_before_labels_are_asked_for_the_log_says_what_the_recipe_gained(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_verdict("CAN'T TELL", monkeypatch, UNJUDGED)
+    run = train(method=None, recipe="adapt", steps=1, eval_every=1, dev=None)
+    gained = read_recipe("adapt")["gained"]
+    log = (run.folder / "train.log").read_text("utf-8")
+    assert f"what runs of this recipe gained: {gained}\n" in log
+
+
+def test_the_gains_of_adapt_are_those_of_the_results() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "results.md").read_text("utf-8")
+    table = page.partition("| domain | pairs | all-minilm: steps kept")[2].partition("\n\n")[0]
+    rows = [line.split("|") for line in table.splitlines() if re.search(r"\| [\d,]+ \|", line)]
+    assert len(rows) == 17
+    for name, column in (("all-MiniLM", 4), ("all-mpnet", 8)):
+        changes = [float(row[column]) for row in rows]
+        words = f"{name} {min(changes):+.1f} to {max(changes):+.1f}"
+        gained = read_recipe("adapt")["gained"]
+        assert words in gained.replace(" points", "")
+        assert f"(median {median(changes):+.1f})" in gained.partition(name)[2]
+
+
 def test_pairs_that_the_user_labels_compare_both_encoders(
     train: Train,
     tiny_model: Path,
@@ -136,6 +161,8 @@ def test_pairs_that_the_user_labels_compare_both_encoders(
     with_verdict("CAN'T TELL", monkeypatch, UNJUDGED)
     run = train(steps=1, dev="none")
     label, evaluate, *_ = hints(run.folder)
+    log = (run.folder / "train.log").read_text("utf-8")
+    assert "scored pairs that tell these encoders apart (Spearman x 100): about " in log
     both = [str(tiny_model), str(run.folder / "encoder")]
     assert label[label.index("--encoders") + 1 :][:2] == both
     assert evaluate[1:3] == both

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,9 @@ def label(
         return _why_enough(labels, encoders, loaded)
 
     session = Session(chosen, out, enough)
+    if session.pair:
+        for line in _what_scores_show(chosen, encoders, loaded):
+            print(line)
     _score(session, browser, host)
     if not session.labels:
         print("\nno pair is scored")
@@ -94,6 +98,40 @@ def _read_sentences(file: str, columns: dict[str, str] | None) -> list[str]:
     rows = read(file, Sentence, columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     return [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
+
+
+def _what_scores_show(
+    pairs: Sequence[tuple[str, str]], names: Sequence[str], encoders: Sequence[Encoder]
+) -> Iterator[str]:
+    """Says how many scores tell two encoders apart, and what the recipe of a run gained."""
+    from isotune.evaluation.labelling.choose import agreement
+    from isotune.evaluation.labelling.needed import words_of_needed
+    from isotune.evaluation.labelling.session import FEWEST
+
+    if len(encoders) == 2 and len(pairs) >= FEWEST:
+        needed = words_of_needed(agreement(pairs, *encoders))
+        if needed:
+            yield needed
+    for name in names:
+        gained = _gained(name)
+        if gained:
+            yield f"what runs of the recipe of {name} gained: {gained}"
+
+
+def _gained(encoder: str) -> str:
+    """What the recipe of a run gained elsewhere, if the encoder is in a run folder; else empty."""
+    from isotune.errors import InputError
+    from isotune.recipes import read_recipe
+    from isotune.training.run_folder import RECIPE
+
+    folder = Path(encoder)
+    recipe = folder.parent / RECIPE
+    if not folder.is_dir() or not recipe.exists():
+        return ""
+    # The session needs no recipe.
+    with suppress(InputError):
+        return str(read_recipe(recipe).get("gained", ""))
+    return ""
 
 
 def _why_enough(

@@ -41,7 +41,8 @@ def _list(as_json: bool) -> None:
         sources: dict[str, None] = {}
         for stage in recipe.stages:
             sources |= dict.fromkeys(recipe.inputs(stage).data)
-        facts = recipe.model_dump(include={"title", "paper", "source", "published", "cost"})
+        included = {"title", "paper", "source", "published", "cost", "gained"}
+        facts = recipe.model_dump(include=included)
         entries.append({"name": name, "data": list(sources), **facts})
         rows.append((name, recipe.paper, recipe.title))
     columns = [

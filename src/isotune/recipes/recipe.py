@@ -148,6 +148,9 @@ class Recipe(BaseModel):
     cost: str = ""
     """How long a run took, and on what machine."""
 
+    gained: str = ""
+    """What runs of the recipe gained where that was measured."""
+
     data: tuple[str, ...] = ()
     """The sources that stages train on: files, patterns, named datasets, hub:owner/name, or - for
     standard input."""

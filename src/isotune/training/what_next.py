@@ -20,8 +20,10 @@ from isotune.data.rows import Record, Sentence, normalized, text_value
 from isotune.data.sources import read_records
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
+from isotune.evaluation.labelling.needed import words_of_needed
 from isotune.evaluation.results import UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
+from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write
 from isotune.kernels.device import DEVICE
 from isotune.plugins import plugin_words
@@ -101,8 +103,21 @@ def _label(run: EndedRun) -> Iterator[str]:
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
     columns = _columns_words(_text_column(run))
     yield "which encoder is better for this text? Pairs that you score can tell:"
+    yield from _what_labels_show(run)
     yield f"  isotune label {shlex.quote(source)}{columns} --encoders {encoders} --out {pairs}"
     yield f"  isotune evaluate {encoders} --tasks {pairs}"
+
+
+def _what_labels_show(run: EndedRun) -> Iterator[str]:
+    """How many scored pairs tell a gain, and what gains there were elsewhere."""
+    changes = run.folder / CHANGES
+    # There is no such file if the text can't be read again.
+    if changes.exists():
+        needed = words_of_needed(TextChanges.read(changes).agreement)
+        if needed:
+            yield needed
+    if run.recipe.gained:
+        yield f"what runs of this recipe gained: {run.recipe.gained}"
 
 
 def _compare_with_finished(run: EndedRun) -> Iterator[str]:

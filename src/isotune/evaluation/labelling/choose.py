@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from isotune.data import ScoredPair, ScoredPairs
-from isotune.evaluation import SentenceEncoder, cosine_similarities
+from isotune.evaluation import SentenceEncoder, correlations, cosine_similarities
 from isotune.evaluation.copies import distinct_texts
 from isotune.evaluation.intervals import resampled_correlations
 from isotune.evaluation.probes import Integers
@@ -96,20 +96,28 @@ def _take_best(interval: list[int], pairs: Integers, taken: set[int]) -> int | N
     return None
 
 
+def agreement(
+    pairs: Sequence[tuple[str, str]], first: SentenceEncoder, second: SentenceEncoder
+) -> float:
+    """Spearman's correlation of the cosines that two encoders give to pairs.
+
+    It is 0 if the cosines of the first are all equal.
+    """
+    # The score is not used.
+    columns = _columns([ScoredPair(*pair, score=0.0) for pair in pairs])
+    found = correlations(cosine_similarities(first, columns), cosine_similarities(second, columns))
+    if found is None:
+        return 0.0
+    spearman, _ = found
+    return spearman
+
+
 def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder]) -> int | None:
     """The encoder ahead of all others by a 99 % interval, because a session asks several times.
 
     It is None if no encoder is.
     """
-    first, second, gold = zip(*labels, strict=True)
-    pairs = ScoredPairs(
-        name="labels",
-        split="",
-        sentence1=list(first),
-        sentence2=list(second),
-        scores=np.array(gold),
-        subsets=["labels"] * len(labels),
-    )
+    pairs = _columns(labels)
     samples = []
     for encoder in encoders:
         cosines = cosine_similarities(encoder, pairs)
@@ -119,6 +127,19 @@ def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder
     leads = scores[best] - np.delete(scores, best, 0)  # [E - 1, B]
     lowest = np.quantile(leads, 0.005, axis=1)  # [E - 1]
     return best if (lowest > 0).all() else None
+
+
+def _columns(labels: Sequence[ScoredPair]) -> ScoredPairs:
+    """Scored pairs as columns."""
+    first, second, gold = zip(*labels, strict=True)
+    return ScoredPairs(
+        name="labels",
+        split="",
+        sentence1=list(first),
+        sentence2=list(second),
+        scores=np.array(gold),
+        subsets=["labels"] * len(labels),
+    )
 
 
 def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:

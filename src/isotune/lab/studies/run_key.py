@@ -45,6 +45,7 @@ DESCRIPTION = (
     "published",
     "published_on",
     "cost",
+    "gained",
     "model",
     "keep_checkpoints",
 )
