@@ -418,10 +418,15 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
     What the checkpoint has `left_out` stays as it is.
 
     Raises:
-        InputError: the tensors are those of another model.
+        InputError: the tensors are those of another model, or the device has too little memory.
     """
     problem = "the checkpoint of the run doesn't fit the model"
-    with as_input_error((RuntimeError, LookupError, ValueError), problem, f"; {MODEL_CHANGED}"):
+    too_large = "the checkpoint of the run doesn't fit into the memory of the device"
+    with (
+        as_input_error((RuntimeError, LookupError, ValueError), problem, f"; {MODEL_CHANGED}"),
+        # The error of a full memory is a RuntimeError too.
+        as_input_error(torch.OutOfMemoryError, too_large, "; free some of it, and resume again"),
+    ):
         for name, part in parts.items():
             prefix = f"{name}."
             state = {}
