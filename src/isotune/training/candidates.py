@@ -261,10 +261,12 @@ def _told(measured: ScoredCandidate) -> str:
     return told
 
 
-def most_candidates(options: TrainingOptions) -> int:
-    """How many candidates a stage may have to measure."""
+def count_candidates(options: TrainingOptions, has_dev: bool) -> int:
+    """How many candidates a stage measures when it is over, unless the first is not allowed."""
     if options.interpolations is None:
         return 0
+    if not has_dev:
+        return 1
     # The start and the best step are candidates too.
     return len(options.interpolations) + 2
 

@@ -251,10 +251,12 @@ class Selection:
                 "try a lower learning_rate"
             )
         if forgotten:
+            kept = "an earlier step is kept"
+            if self.options.interpolations is not None:
+                kept = "a step or share that loses less is kept"
             self._warn(
                 f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more "
-                f"than most_forgotten {self.options.most_forgotten:g}: training ends, and an "
-                "earlier step is kept"
+                f"than most_forgotten {self.options.most_forgotten:g}: training ends, and {kept}"
             )
             progress.end(f"too much was forgotten at step {progress.step} of {total}")
         if self.options.patience is not None and progress.stale >= self.options.patience:

@@ -29,7 +29,7 @@ from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm, View
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
-from isotune.training.candidates import Candidates, most_candidates
+from isotune.training.candidates import Candidates, count_candidates
 from isotune.training.checkpoints import Checkpoints
 from isotune.training.clock import Clock
 from isotune.training.recorder import RunContext
@@ -85,7 +85,8 @@ class StageTraining:
             run.recorder,
             progress,
         )
-        self.clock = Clock(run, progress, self.stepper.total, most_candidates(self.options), end)
+        candidates = count_candidates(self.options, has_dev=scorer is not None)
+        self.clock = Clock(run, progress, self.stepper.total, candidates, end)
         self.checkpoints = self._build_checkpoints(records_seconds=end < math.inf)
         # When the last record of the loss was written, and the step at which it was.
         self._recorded = time.perf_counter()
