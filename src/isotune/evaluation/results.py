@@ -536,6 +536,9 @@ class RunEvaluation(Result):
     selected_step: int
     """The step of the encoder kept; 0 is the untouched start."""
 
+    selected_share: float = 1.0
+    """How much of the way from the start of its stage to this step the encoder kept is."""
+
     differences: tuple[Difference, ...] = ()
     """The differences of the encoder kept from the start, by task."""
 
@@ -663,12 +666,29 @@ class RunEvaluation(Result):
         return changes
 
     @property
+    def place_of_kept(self) -> str:
+        """Which encoder was kept, in words."""
+        return place_of_step(self.selected_step, self.selected_share)
+
+    @property
     def decision(self) -> str:
         """The verdict and the changes, in one line."""
         verdict = str(self.verdict)
         if not self.selected_step:
             return verdict
         return "; ".join([verdict, *self.changes])
+
+
+def place_of_step(step: int, share: float) -> str:
+    """Where on its way the training was: a step, or a share of the way to it.
+
+    Step 0 is the start.
+    """
+    if not step:
+        return "the start"
+    if share < 1:
+        return f"{share:g} of the way to step {step}"
+    return f"step {step}"
 
 
 def _change(name: str, before: float, after: float) -> str:

@@ -21,6 +21,7 @@ from isotune.evaluation.results import (
     Correlations,
     Evaluation,
     RunEvaluation,
+    place_of_step,
     printed,
     unbeaten_lines,
 )
@@ -55,6 +56,7 @@ def write_report(run: Path) -> Path:
         cosines=before_and_after(data.points) if data.points else "",
         printed=printed,
         metric_titles=METRIC_TITLES,
+        place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
         neighbours=NEIGHBOURS,
     )

@@ -202,13 +202,14 @@ def compare_with_start(
     recorder = run.recorder
     names = ", ".join(task.name for task in compared_on.tasks)
     recorder.say(
-        f"encoder: {kept}, from step {progress.best_step}; "
+        f"encoder: {kept}, from {progress.place_of_best}; "
         f"evaluating this encoder and the start: {names}"
     )
     if progress.best_step == 0 and progress.best_score is not None:
-        recorder.warn(
-            0, "no step scored better on the dev data than the start, so the start was kept"
-        )
+        better = "scored better on the dev data than the start"
+        if progress.chosen:
+            better = "was better on the dev data than the start by more than chance"
+        recorder.warn(0, f"no step {better}, so the start was kept")
     recorder.start("evaluation", 0, 2)
     before = measure_start()
     recorder.advance()
@@ -258,6 +259,7 @@ def _comparison(
         before=before.on_tasks.evaluation,
         after=after.on_tasks.evaluation,
         selected_step=progress.best_step,
+        selected_share=progress.best_share,
         differences=tuple(found),
         dev=dev,
         dev_is_general=judges.dev_is_general,
