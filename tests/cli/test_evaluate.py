@@ -52,7 +52,7 @@ def test_controls_stand_below_the_encoders(isotune: Call, tiny_model: Path, pair
     (difference,) = control.differences
     out = isotune(*words).out
     assert f"{100 * control.scores()[str(pairs)]:.2f}" in out
-    assert difference.words in " ".join(out.split())
+    assert f"{100 * difference.difference:+.2f}" in out.split("Difference from the controls")[1]
     unbeaten = f"demo is not better than common words by more than chance on {pairs}"
     assert (unbeaten in out) == (difference.low <= 0)
     without = isotune(*words, "--no-controls").out

@@ -7,10 +7,10 @@ interval:
 - texts with labels: the largest class, and a bag of words (TF-IDF);
 - queries and documents: BM25.
 
-A word is a run of letters, marks, digits and underscores, in lower case. Scripts that write no
-spaces between words have every two neighbouring characters as words, as in Lucene's CJKAnalyzer.
-Nothing is stemmed, and no word is left out. All texts without a word have the empty word, so that
-they are equal to each other.
+A word is a run of letters, marks, digits and underscores, in lower case. Of Chinese and Japanese,
+each character is a word; of Thai, Lao, Khmer and Burmese, which write no spaces between words
+either, every two neighbouring characters are. Nothing is stemmed, and no word is left out. All
+texts without a word have the empty word, so that they are equal to each other.
 """
 
 import logging
@@ -37,10 +37,15 @@ C = 10.0
 Measured in docs/evaluation.md.
 """
 
-UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-"""The characters of scripts that write no spaces between words."""
+SYLLABLES = r"\p{Han}\p{Hiragana}\p{Katakana}ー"
+"""The characters each of which is a word, or much of a word."""
 
-RUNS = regex.compile(rf"(?V1)(?P<unspaced>[{UNSPACED}]+)|[\w--[{UNSPACED}]]+")
+UNSPACED = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""The letters of other scripts that write no spaces between words."""
+
+RUNS = regex.compile(
+    rf"(?V1)[{SYLLABLES}]|(?P<unspaced>[{UNSPACED}]+)|[\w--[{SYLLABLES}{UNSPACED}]]+"
+)
 
 
 class Control(NamedTuple):

@@ -122,6 +122,11 @@ class ComparedOn:
     reshaped: bool
     """Whether a stage replaces prompt, pooling or heads, so that its step 0 is another encoder."""
 
+    @cached_property
+    def controls(self) -> Sequence[ResampledScores]:
+        """The scores of the controls on the tasks, which are computed once."""
+        return resampled_controls(self.tasks)
+
     @property
     def drawn(self) -> ScoredPairs | None:
         """The pairs of the report's figure: STS-B (ConSERT's Figure 1), or the first task's."""
@@ -180,7 +185,8 @@ def measure_encoder(
     text: NDArray[np.floating[Any]] = np.empty((0, 0))
     if compared_on.sentences:
         text = sentence_vectors(encoder.encode, compared_on.sentences, "the text")
-    scored = resampled_scores(compared_on.tasks, encoder, str(model))
+    scores = resampled_scores(compared_on.tasks, encoder, str(model))
+    scored = with_controls(scores, compared_on.controls)
     return MeasuredEncoder(scored, dev, text, time.monotonic() - began)
 
 
@@ -211,11 +217,8 @@ def compare_with_start(
         measure_kept = partial(measure_encoder, kept, EncoderOptions(), compared_on)
         after = run.workers.on_rank_zero(measure_kept)
     else:
-        after = _of_copy(before, kept)
+        after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
     recorder.advance()
-    controls = run.workers.on_rank_zero(partial(resampled_controls, compared_on.tasks))
-    before = before._replace(on_tasks=with_controls(before.on_tasks, controls))
-    after = after._replace(on_tasks=with_controls(after.on_tasks, controls))
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
     _tell_scores(recorder, comparison)
     _tell_controls(recorder, comparison.after)
@@ -223,7 +226,7 @@ def compare_with_start(
     return comparison
 
 
-def _of_copy(measured: MeasuredEncoder, folder: Path) -> MeasuredEncoder:
+def _of_copy(measured: MeasuredEncoder, folder: Path, compared_on: ComparedOn) -> MeasuredEncoder:
     """The same measures under the name of the copy in a folder.
 
     Step 0 was kept, so nothing has to be measured again.
@@ -231,7 +234,8 @@ def _of_copy(measured: MeasuredEncoder, folder: Path) -> MeasuredEncoder:
     evaluation = measured.on_tasks.evaluation.model_copy(
         update={"encoder": str(folder), "created": datetime.now(UTC)}
     )
-    return measured._replace(on_tasks=replace(measured.on_tasks, evaluation=evaluation))
+    scores = replace(measured.on_tasks, evaluation=evaluation)
+    return measured._replace(on_tasks=with_controls(scores, compared_on.controls))
 
 
 def _comparison(

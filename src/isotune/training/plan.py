@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import DATASETS, ScoredPairs
@@ -206,7 +206,7 @@ class Plan:
     Empty if the text can't be read again.
     """
 
-    @property
+    @cached_property
     def compared_on(self) -> ComparedOn:
         """What the start and the kept encoder are compared on."""
         dev = None if self.by_rows else self.evaluation_data.dev
