@@ -31,6 +31,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from torch import nn
 
 from isotune.encoder.format.modules import read_tensors, write_json, write_module
 from isotune.encoder.format.pretrained import check_files, load_errors
@@ -119,6 +120,13 @@ class ClassifierHead:
             )
         if not np.isfinite(self.weights).all() or not np.isfinite(self.bias).all():
             raise InputError("a classifier's weights have NaN or infinite values")
+
+    @classmethod
+    def of_layer(cls, linear: nn.Linear, settings: HeadSettings) -> Self:
+        """The head of a trained layer, whose weights are copied."""
+        weights = linear.weight.detach().cpu().float().numpy().copy()
+        bias = linear.bias.detach().cpu().float().numpy().copy()
+        return cls(settings, weights, bias)
 
     @property
     def labels(self) -> tuple[str, ...]:
