@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.heads import Heads
 from isotune.encoder.pooling import Pooling
-from isotune.encoder.stream import encode_pairs, encode_stream
+from isotune.encoder.stream import Advance, encode_pairs, encode_stream
 from isotune.errors import InputError
 from isotune.kernels import Precision
 
@@ -110,12 +110,17 @@ class Classifier:
         """
         return self.head.probabilities(self._all_outputs(texts))
 
-    def outputs(self, texts: Texts) -> Iterator[tuple[list[str] | list[tuple[str, str]], Outputs]]:
-        """The parts of a stream of any length: n texts and the head's outputs [n, classes]."""
+    def outputs(
+        self, texts: Texts, advance: Advance | None = None
+    ) -> Iterator[tuple[list[str] | list[tuple[str, str]], Outputs]]:
+        """The parts of a stream of any length: n texts and the head's outputs [n, classes].
+
+        `advance` is told of progress within a part. Errors are those of `predict`.
+        """
         if self.head.settings.pairs:
-            parts = encode_pairs(self._reader, texts)
+            parts = encode_pairs(self._reader, cast(Iterable[tuple[str, str]], texts), advance)
         else:
-            parts = encode_stream(self._reader, texts, False, None)
+            parts = encode_stream(self._reader, cast(Iterable[str], texts), False, advance)
         for part in parts:
             yield part.sentences, self.head.outputs(part.vectors)
 

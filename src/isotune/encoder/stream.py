@@ -164,13 +164,15 @@ def encode_stream(
     return _encode_parts(encoder, parts_of(sentences), _tokens, normalize, advance)
 
 
-def encode_pairs(encoder: SentenceModel, pairs: Iterable[tuple[str, str]]) -> Iterator[EncodedPart]:
+def encode_pairs(
+    encoder: SentenceModel, pairs: Iterable[tuple[str, str]], advance: Advance | None
+) -> Iterator[EncodedPart]:
     """Encodes a stream of pairs, whose two texts are one sequence, as `encode_stream`.
 
     Raises:
         InputError: an element of the stream is not a pair of strings.
     """
-    return _encode_parts(encoder, pair_parts_of(pairs), _tokens_of_pairs, False, None)
+    return _encode_parts(encoder, pair_parts_of(pairs), _tokens_of_pairs, False, advance)
 
 
 def _encode_parts(
