@@ -39,6 +39,7 @@ class Classifier:
         encoder: the encoder, whose own vectors may be others than those that the head reads.
         head: the linear layer with its labels.
         task: the name of the task, for an encoder with several heads; "" otherwise.
+        reader: the encoder of the same weights whose vectors the head reads.
     """
 
     def __init__(self, encoder: Encoder, head: ClassifierHead, task: str = "") -> None:
@@ -50,11 +51,11 @@ class Classifier:
         self.encoder = encoder
         self.head = head
         self.task = task
-        self._reader = read_by(head.settings, encoder)
-        if self._reader.dimension != head.dimension:
+        self.reader = read_by(head.settings, encoder)
+        if self.reader.dimension != head.dimension:
             raise InputError(
                 f"the classifier reads vectors with {head.dimension} features, and the encoder "
-                f"gives {self._reader.dimension}"
+                f"gives {self.reader.dimension}"
             )
 
     @classmethod
@@ -118,9 +119,9 @@ class Classifier:
         `advance` is told of progress within a part. Errors are those of `predict`.
         """
         if self.head.settings.pairs:
-            parts = encode_pairs(self._reader, cast(Iterable[tuple[str, str]], texts), advance)
+            parts = encode_pairs(self.reader, cast(Iterable[tuple[str, str]], texts), advance)
         else:
-            parts = encode_stream(self._reader, cast(Iterable[str], texts), False, advance)
+            parts = encode_stream(self.reader, cast(Iterable[str], texts), False, advance)
         for part in parts:
             yield part.sentences, self.head.outputs(part.vectors)
 
@@ -137,6 +138,15 @@ class Classifier:
             InputError: the folder exists already or can't be written.
         """
         self.encoder.save(folder, {self.task: self.head})
+
+
+def classifiers_of(encoder: Encoder, folder: Path) -> dict[str, Classifier]:
+    """The classifiers in the folder of an encoder that is loaded, by the names of their tasks."""
+    classifiers = {}
+    for task in tasks_of(folder):
+        head = ClassifierHead.read(folder / head_folder(task))
+        classifiers[task] = Classifier(encoder, head, task)
+    return classifiers
 
 
 def read_by(settings: HeadSettings, encoder: Encoder) -> Encoder:

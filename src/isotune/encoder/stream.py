@@ -161,7 +161,7 @@ def encode_stream(
 
     The arguments are as `Encoder.encode_parts` has them.
     """
-    return _encode_parts(encoder, parts_of(sentences), _tokens, normalize, advance)
+    return _encode_parts(encoder, parts_of(sentences), tokens_of, normalize, advance)
 
 
 def encode_pairs(
@@ -172,7 +172,7 @@ def encode_pairs(
     Raises:
         InputError: an element of the stream is not a pair of strings.
     """
-    return _encode_parts(encoder, pair_parts_of(pairs), _tokens_of_pairs, False, advance)
+    return _encode_parts(encoder, pair_parts_of(pairs), tokens_of_pairs, False, advance)
 
 
 def _encode_parts(
@@ -213,14 +213,14 @@ def _set_mode(encoder: SentenceModel, training: bool) -> None:
         encoder.train(training)
 
 
-def _tokens(encoder: SentenceModel, part: Sequence[str]) -> Tokenized:
+def tokens_of(encoder: SentenceModel, part: Sequence[str]) -> Tokenized:
     """The token ids of a part, which may be empty: a slow tokenizer takes no empty list."""
     if not part:
         return Tokenized([[]])
     return Tokenized([encoder.tokenize(part)])
 
 
-def _tokens_of_pairs(encoder: SentenceModel, part: Sequence[tuple[str, str]]) -> Tokenized:
+def tokens_of_pairs(encoder: SentenceModel, part: Sequence[tuple[str, str]]) -> Tokenized:
     """The token ids of a part, in which the two texts of a pair are one sequence."""
     if not part:
         return Tokenized([[]])
