@@ -101,7 +101,7 @@ class Classifier:
         Raises:
             InputError: an element is not a string, or not a pair of strings for a head of pairs.
         """
-        return self.head.predictions(self._all_outputs(texts))
+        return self.head.predictions(self.all_outputs(texts))
 
     def predict_proba(self, texts: Texts) -> NDArray[np.float32]:
         """The calibrated probability of each label, [N, classes].
@@ -109,7 +109,7 @@ class Classifier:
         Raises:
             InputError: as `predict`; or the classifier predicts scores.
         """
-        return self.head.probabilities(self._all_outputs(texts))
+        return self.head.probabilities(self.all_outputs(texts))
 
     def outputs(
         self, texts: Texts, advance: Advance | None = None
@@ -125,7 +125,8 @@ class Classifier:
         for part in parts:
             yield part.sentences, self.head.outputs(part.vectors)
 
-    def _all_outputs(self, texts: Texts) -> Outputs:
+    def all_outputs(self, texts: Texts) -> Outputs:
+        """The head's outputs [N, classes] for all texts. Errors are those of `predict`."""
         parts = [np.empty((0, self.head.settings.width), np.float32)]
         for _, outputs in self.outputs(texts):
             parts.append(outputs)
