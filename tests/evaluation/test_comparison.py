@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
-from isotune.evaluation.comparison import compare_measured, measure
+from isotune.evaluation.comparison import compare_resampled, resampled_scores
 from isotune.evaluation.results import TRAINED_ON, WORDS, DevGain
 
 
@@ -92,7 +92,7 @@ def test_accuracies_are_compared_over_rows() -> None:
     texts = [" ".join(generator.choice(list("abcdefgh"), 6)) for _ in range(300)]
     targets = np.array([int("a" in text) for text in texts])
     task = TransferTask("has a", Logistic(), {"train": ([texts], targets)})
-    comparison = compare_measured(measure([task], Noisy(x), f"{x}") for x in (0, 3.0))
+    comparison = compare_resampled(resampled_scores([task], Noisy(x), f"{x}") for x in (0, 3.0))
     (difference,) = comparison.differences
     assert difference.difference < difference.high < 0
     assert comparison.ranks("has a") == {"0": 1, "3.0": 2}

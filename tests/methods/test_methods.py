@@ -84,7 +84,7 @@ def test_every_method_of_the_table_trains_what_it_says(
         assert list(method.trained(encoder)) == list(method.parameters()) == []
         return
     objectives = Objectives(method)
-    views, terms_of, adversary = objectives.ask(batch, encoder.device)
+    views, terms_of, adversary = objectives.views_and_losses(batch, encoder.device)
     terms = {**terms_of(encode_views(encoder, views, adversary)), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()

@@ -14,7 +14,7 @@ from isotune.data.rows import Sentence
 from isotune.data.tokens import TokenDataset, Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.engine.loader import BatchLoader
+from isotune.engine.loader import FeedLoader
 from isotune.errors import InputError
 from isotune.training import run_folder
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
@@ -32,7 +32,7 @@ def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(
         32,
         keep_text=True,
     )
-    loader = BatchLoader(store, 9, "rows", 0)
+    loader = FeedLoader(store, 9, "rows", 0)
     loader.teach(teachers)
     targets = loader.batch(np.arange(9), torch.Generator()).targets
     expected = []

@@ -134,15 +134,15 @@ def _compare(
     from rich.progress import track
 
     from isotune.console import PlainConsole
-    from isotune.evaluation import compare_measured, measure
+    from isotune.evaluation import compare_resampled, resampled_scores
 
     console = PlainConsole(stderr=True)
     is_hidden = not console.is_terminal
     progress = track(
         encoders.items(), "evaluating", console=console, transient=True, disable=is_hidden
     )
-    return compare_measured(
-        measure(tasks, encoder, name, aggregation, metric) for name, encoder in progress
+    return compare_resampled(
+        resampled_scores(tasks, encoder, name, aggregation, metric) for name, encoder in progress
     )
 
 

@@ -95,7 +95,7 @@ def make_rows(
 
 
 def _with_words(rows: Iterable[Row], row_type: type[R], least: int) -> Iterator[Row]:
-    """The rows of which each text has at least so many words."""
+    """The rows of which each text has at least `least` words."""
     width = len(text_fields(row_type))
     for row in rows:
         if all(len(str(text).split()) >= least for text in row[:width]):

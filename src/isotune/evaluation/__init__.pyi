@@ -1,11 +1,11 @@
 from .calibration import calibrate as calibrate
-from .comparison import Measured as Measured
+from .comparison import ResampledScores as ResampledScores
 from .comparison import compare as compare
-from .comparison import compare_measured as compare_measured
+from .comparison import compare_resampled as compare_resampled
 from .comparison import differences as differences
 from .comparison import evaluate as evaluate
 from .comparison import evaluation_of as evaluation_of
-from .comparison import measure as measure
+from .comparison import resampled_scores as resampled_scores
 from .comparison import versions as versions
 from .geometry import GeometryTask as GeometryTask
 from .intervals import interval as interval

@@ -103,8 +103,8 @@ def compare(
     named = _named_encoders(encoders)
     check_way(aggregation, metric)
     read_tasks = load_tasks(tasks)
-    return compare_measured(
-        measure(read_tasks, _loaded(encoder), name, aggregation, metric)
+    return compare_resampled(
+        resampled_scores(read_tasks, _loaded(encoder), name, aggregation, metric)
         for name, encoder in named.items()
     )
 
@@ -126,7 +126,7 @@ def _named_encoders(
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ResampledScores:
     """An encoder's scores, and what they are on resampled rows."""
 
     evaluation: Evaluation
@@ -144,13 +144,13 @@ class Measured:
     metric: Metric
 
 
-def measure(
+def resampled_scores(
     tasks: Sequence[Task],
     encoder: SentenceEncoder,
     name: str,
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
-) -> Measured:
+) -> ResampledScores:
     """Scores an encoder on tasks that `load_tasks` has read.
 
     Geometry and the tasks of plugins are not resampled.
@@ -168,29 +168,29 @@ def measure(
             samples[group] = np.mean([samples[member] for member in members], axis=0)
     evaluation = evaluation_of(results, name)
     scores = evaluation.scores(aggregation, metric)
-    return Measured(evaluation, scores, samples, values, aggregation, metric)
+    return ResampledScores(evaluation, scores, samples, values, aggregation, metric)
 
 
-def compare_measured(encoders: Iterable[Measured]) -> Comparison:
-    """The differences between encoders that were measured alike.
+def compare_resampled(encoders: Iterable[ResampledScores]) -> Comparison:
+    """The differences between encoders that were scored alike.
 
-    All were measured on the same tasks, by the same aggregation and metric.
+    All were scored on the same tasks, by the same aggregation and metric.
     """
-    measured = list(encoders)
+    scores = list(encoders)
     all_differences: list[Difference] = []
-    for one, other in combinations(measured, 2):
+    for one, other in combinations(scores, 2):
         all_differences += differences(one, other)
-    # All encoders were measured by the same correlation.
-    first = measured[0]
+    # All encoders were scored by the same correlation.
+    first = scores[0]
     return Comparison(
-        evaluations=tuple(each.evaluation for each in measured),
+        evaluations=tuple(each.evaluation for each in scores),
         differences=tuple(all_differences),
         aggregation=first.aggregation,
         metric=first.metric,
     )
 
 
-def differences(first: Measured, second: Measured) -> list[Difference]:
+def differences(first: ResampledScores, second: ResampledScores) -> list[Difference]:
     """How much higher the second encoder scores than the first.
 
     There is a difference for each task and group that was resampled.

@@ -31,7 +31,7 @@ from isotune.evaluation.classifiers import (
     SentEval,
 )
 from isotune.evaluation.copies import Groups, groups_of_copies, number_of_copies, tell_copies
-from isotune.evaluation.metrics import measure
+from isotune.evaluation.metrics import compute_metric
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
 from isotune.evaluation.task_rows import rows_of
@@ -87,7 +87,7 @@ class TransferTask:
         """
         outcome = self._classify(self._encode(encoder))
         _, targets = self.parts["test" if "test" in self.parts else "train"]
-        compare = partial(measure, targets=targets, predictions=outcome.predictions)
+        compare = partial(compute_metric, targets=targets, predictions=outcome.predictions)
         result = TransferResult(
             name=self.name,
             classifier=self.classifier.title,

@@ -96,13 +96,13 @@ def time_for_training(
     if begins:
         say("the start is scored, to know what the time limit leaves for training")
     limit = 60 * float(recipe.time_limit)
-    end = measure_start()
-    spent = time.monotonic() - run.begun
-    left = limit - spent - end
+    scoring_seconds = measure_start()
+    spent = time.monotonic() - run.began_at
+    left = limit - spent - scoring_seconds
     if begins:
         costs = (
             f"to load and to score the start took {spent:,.0f} s, "
-            f"and to score the result takes {end:,.0f} s"
+            f"and to score the result takes {scoring_seconds:,.0f} s"
         )
         if run.workers.all_reduce_max(int(left <= 0)):
             raise InputError(

@@ -1,20 +1,18 @@
 """What a run will do: every decision before its first step, and the log's first lines.
 
-`choose_recipe` is for a new run. `make_plan` is for a resumed run too: it loads what the run is
-scored on, and tries the method and the data of every stage to come on a copy of the encoder, so
-that mistakes fail at once.
+`choose_recipe` is for a new run. `make_plan` is for a resumed run too: it tries the method and the
+data of every stage to come on a copy of the encoder, so that mistakes fail at once.
 """
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import DATASETS, ScoredPairs
-from isotune.data.sources import FromPython
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
@@ -31,7 +29,7 @@ from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.training import run_folder
-from isotune.training.outcome import Scored
+from isotune.training.outcome import ComparedOn
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.request import Request
 from isotune.training.run_data import STDIN, RunData
@@ -50,26 +48,28 @@ class ChosenRecipe:
 
     recipe: Recipe
 
-    fitting: str
-    """The name of the recipe that the model has chosen; empty if the user has chosen one."""
+    chosen_by_model: str
+    """The name of the recipe where the model decides it; empty if the user has chosen a recipe."""
 
 
 def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
     """The recipe of a new run, with every option, this machine's precision, and whole paths."""
     choice = request.choice
-    fitting = ""
+    chosen_by_model = ""
     if not choice.recipe and not choice.method:
-        fitting = workers.on_rank_zero(partial(recipe_of_model, request.model, choice.pairs))
+        chosen_by_model = workers.on_rank_zero(
+            partial(recipe_of_model, request.model, choice.pairs)
+        )
     recipe = resolve(
         request.sources if request.rows is None else None,
-        choice.recipe or fitting,
+        choice.recipe or chosen_by_model,
         choice.method,
         request.options,
         pairs=choice.pairs,
         with_stand_ins=choice.stand_ins,
     )
     precision = workers.on_rank_zero(_faster_precision)
-    return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), fitting)
+    return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), chosen_by_model)
 
 
 def _faster_precision() -> str:
@@ -108,7 +108,7 @@ def _whole_model(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class ScoredData:
+class EvaluationData:
     """What a run is scored on."""
 
     dev: DevTask | None
@@ -145,14 +145,15 @@ class ScoredData:
         return any(dev == (pairs.sentence1, pairs.sentence2) for pairs in self.tested)
 
 
-def _load_scored_data(recipe: Recipe) -> ScoredData:
+def load_evaluation_data(recipe: Recipe) -> EvaluationData:
+    """Reads the dev data and the tasks of a run."""
     dev = None
     if recipe.dev_task:
         dev = load_dev(recipe.dev_task)
     unpublished = ""
     if recipe.published_on and not recipe.tasks:
         try:
-            return ScoredData(dev, load_tasks(recipe.published_on), "")
+            return EvaluationData(dev, load_tasks(recipe.published_on), "")
         except InputError as error:
             unpublished = (
                 f"not evaluated as published, on {', '.join(recipe.published_on)}: {error}"
@@ -162,7 +163,7 @@ def _load_scored_data(recipe: Recipe) -> ScoredData:
     if names and bounded and GENERAL_TASK not in names:
         # The general pairs show what the run may have forgotten.
         names = (*names, GENERAL_TASK)
-    return ScoredData(dev, load_tasks(names), unpublished)
+    return EvaluationData(dev, load_tasks(names), unpublished)
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class Plan:
     run_data: RunData
     """What they read."""
 
-    data: ScoredData
+    evaluation_data: EvaluationData
     """What the run is scored on."""
 
     start_pooling: str
@@ -206,11 +207,11 @@ class Plan:
     """
 
     @property
-    def scored_on(self) -> Scored:
+    def compared_on(self) -> ComparedOn:
         """What the start and the kept encoder are compared on."""
-        dev = None if self.by_rows else self.data.dev
-        return Scored(
-            tasks=self.data.tasks,
+        dev = None if self.by_rows else self.evaluation_data.dev
+        return ComparedOn(
+            tasks=self.evaluation_data.tasks,
             dev=dev,
             by_rows=self.by_rows,
             sentences=self.sentences,
@@ -220,9 +221,9 @@ class Plan:
 
     def tell(self, recorder: Recorder) -> None:
         """Writes what the log says of the plan."""
-        if self.data.unpublished:
-            recorder.say(self.data.unpublished)
-        if self.data.dev_is_tested:
+        if self.evaluation_data.unpublished:
+            recorder.say(self.evaluation_data.unpublished)
+        if self.evaluation_data.dev_is_tested:
             recorder.warn(
                 0, "the dev data are test data too: they chose the step, so its score is too high"
             )
@@ -230,9 +231,9 @@ class Plan:
             recorder.say(f"start: {self.pooled or self.start_pooling}")
         recorder.say(f"disk: {self.disk}")
         if not self.by_rows:
-            recorder.say(f"dev data: {self.recipe.dev}{self._kept_step()}")
+            recorder.say(f"dev data: {self.recipe.dev}{self._words_of_kept_step()}")
 
-    def _kept_step(self) -> str:
+    def _words_of_kept_step(self) -> str:
         """Which step is kept without dev data; empty with them."""
         if self.recipe.dev_task:
             return ""
@@ -242,11 +243,11 @@ class Plan:
         return f"; the last step that loses at most {bound:g} on general pairs is kept"
 
 
-def tell_recipe(recipe: Recipe, fitting: str, model: str, run: RunContext) -> None:
+def tell_recipe(recipe: Recipe, chosen_by_model: str, model: str, run: RunContext) -> None:
     """Writes what the log says before anything is loaded."""
     recorder = run.recorder
-    if fitting:
-        recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
+    if chosen_by_model:
+        recorder.say(f"recipe: {chosen_by_model}; the model is {MODEL_KINDS[chosen_by_model]}")
     recorder.say(f"run: {run.folder}")
     bundled = ""
     if model == BUNDLED_MODEL:
@@ -270,23 +271,17 @@ def start_of(recipe: Recipe, run: RunContext) -> str:
 
 
 def make_plan(
-    recipe: Recipe,
-    rows: Iterable[FromPython] | None,
-    run: RunContext,
-    progress: Progress,
-    load_start: Callable[[], Encoder],
-) -> tuple[Plan, Encoder]:
-    """Decides everything before the first step; gives the plan and the current stage's encoder.
+    run_data: RunData, evaluation_data: EvaluationData, progress: Progress, encoder: Encoder
+) -> Plan:
+    """Decides everything before the first step.
 
-    `load_start` loads the start, once the cheaper checks are made.
+    The encoder is the start. It becomes the encoder of the current stage: it gets the layers of the
+    stages that are over.
 
     Raises:
         InputError: something that a stage to come needs is missing, or doesn't fit.
     """
-    data = _load_scored_data(recipe)
-    run_data = RunData(recipe, rows, data.pairs, run)
-    run_data.check(progress.stage)
-    encoder = load_start()
+    recipe = run_data.recipe
     start_pooling = ""
     pooled = ""
     if recipe.encoder.pooling or recipe.encoder.layers:
@@ -295,14 +290,14 @@ def make_plan(
         start_pooling = f"pooled by {used}"
         if used != own:
             pooled = f"pooled by {used}, where isotune evaluate pools it by {own}"
-    disk = run_folder.check_space(run.folder, encoder)
+    disk = run_folder.check_space(run_data.run.folder, encoder)
     methods = _attach_past_stages(recipe, progress, encoder)
     methods += _try_stages(recipe.stages[progress.stage :], run_data, deepcopy(encoder))
     last = methods[-1]
-    plan = Plan(
+    return Plan(
         recipe=recipe,
         run_data=run_data,
-        data=data,
+        evaluation_data=evaluation_data,
         start_pooling=start_pooling,
         pooled=pooled,
         disk=disk,
@@ -311,7 +306,6 @@ def make_plan(
         reshaped=any(method.adds.reshapes for method in methods),
         sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
     )
-    return plan, encoder
 
 
 def _described(pooling: Pooling, encoder: Encoder) -> str:

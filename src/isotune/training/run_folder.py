@@ -149,6 +149,11 @@ class Progress:
     """What the collapse monitor measured at step 0 of the stage."""
 
     @property
+    def was_evaluated(self) -> bool:
+        """Whether the stage had its first evaluation."""
+        return self.start_space is not None
+
+    @property
     def over(self) -> bool:
         """Whether the stage is over."""
         return self.done and not self.owed
