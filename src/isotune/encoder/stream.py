@@ -98,8 +98,8 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
         yield advance
 
 
-def several(sentences: Any) -> Iterable[str]:
-    """The sentences themselves, if they can be several strings.
+def several(sentences: Any) -> Iterable[Any]:
+    """The sentences or pairs themselves, if they can be several.
 
     Raises:
         InputError: they are a text or a table, or are no collection.

@@ -97,9 +97,10 @@ def _predicted(
             yield text
 
     for part, outputs in classifier.outputs(texts(), advance):
-        predictions = classifier.head.predictions(outputs)
+        texts_of_part: Sequence[Any] = part
+        predictions: Sequence[Any] = classifier.head.predictions(outputs)
         chances = _chances(classifier.head, outputs)
-        for text, predicted, chance in zip(part, predictions, chances, strict=True):
+        for text, predicted, chance in zip(texts_of_part, predictions, chances, strict=True):
             row = waiting.popleft()
             yield Prediction(row.place, row.record, text, predicted, chance)
 
