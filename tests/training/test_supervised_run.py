@@ -209,7 +209,9 @@ def test_the_saved_classifier_predicts_what_the_run_has_predicted(
 ) -> None:
     """So its scores are those of the run's dev and test rows."""
     options = {"dev_data": [labelled], "dev_share": 0.5, "learning_rate": 5e-3, "max_length": 5}
-    options |= {"steps": 60, "eval_every": 20, "heads": heads}
+    options |= {"steps": 60, "eval_every": 20, "heads": heads, "columns": {"sentence": "text"}}
+    table = Path(labelled)
+    table.write_text(table.read_text().replace("sentence", "text", 1))
     result = train(method="finetune-sentence", sources=labelled, **options)
     classifier = result.classifier
     predicted = classifier.predict(sentences)
@@ -218,6 +220,9 @@ def test_the_saved_classifier_predicts_what_the_run_has_predicted(
     assert predicted == [("0", "1")[number] for number in numbers]
     assert len(set(predicted)) == 2
     assert classifier.head.settings.calibration_rows == 30
+    assert "isotune.Classifier.load(" in (result.folder / "encoder" / "README.md").read_text()
+    command = f"isotune predict {result.folder}/encoder FILE --columns sentence=text --out"
+    assert command in (result.folder / "train.log").read_text()
     probabilities = classifier.predict_proba(sentences)
     assert (probabilities.argmax(axis=1) == numbers).all()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)

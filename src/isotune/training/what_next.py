@@ -39,6 +39,9 @@ TEXT = "TEXT"
 ANSWER_FIELDS = ("sentence2", "positive")
 """The second texts of pairs, such as the answers to questions."""
 
+PREDICTED_FIELDS = ("sentence", "sentence1", "sentence2")
+"""The texts that a classifier reads."""
+
 ANSWERS = "answers.jsonl"
 """The file, in the run folder, of the first row of each answer, where answers have copies."""
 
@@ -154,9 +157,15 @@ def _predict(run: EndedRun) -> Iterator[str]:
     task = ""
     if len(tasks) > 1:
         task = f" --task {shlex.quote(tasks[0])}"
+    columns = ""
+    for field in PREDICTED_FIELDS:
+        if field in run.recipe.columns:
+            columns += f" {shlex.quote(f'{field}={run.recipe.columns[field]}')}"
+    if columns:
+        columns = f" --columns{columns}"
     out = shlex.quote(f"{run.folder}-predicted.csv")
     yield "predict new texts by the classifier; FILE stands for a file of them:"
-    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{task} --out {out}"
+    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{columns}{task} --out {out}"
 
 
 def _encoder_words(encoder: str) -> str:
