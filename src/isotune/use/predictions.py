@@ -180,7 +180,7 @@ def writer_of(path: Path) -> Callable[[Path, Iterable[Prediction]], int]:
     """
     suffix = path.suffix.lower()
     if suffix not in WRITERS:
-        raise InputError(f"--out {path}: predictions are written as {', '.join(WRITERS)}")
+        raise InputError(f"{path}: predictions are written as {', '.join(WRITERS)}")
     return WRITERS[suffix]
 
 
