@@ -532,6 +532,8 @@ def test_the_log_has_the_scores_of_the_start_and_of_the_kept_encoder(
     after = 100 * result.evaluation.after.scores()[str(pairs)]
     log = (result.folder / "train.log").read_text()
     assert f"{pairs}: {before:.2f} -> {after:.2f} (" in log
+    (control,) = result.evaluation.after.controls
+    assert f"{pairs}: common words {100 * control.scores()[str(pairs)]:.2f}; the kept" in log
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

@@ -95,14 +95,20 @@ class FeedLoader:
         self.vectors = torch.from_numpy(vectors)
         return self.vectors
 
-    def teach(self, teachers: Sequence[Encoder]) -> None:
+    def teach(self, teachers: Sequence[Encoder], steps: int) -> None:
         """Makes the teachers' vectors of each row's text the targets [rows, sum of features].
 
         Each vector has length 1, so the cosine of two targets is the mean of the teachers' cosines.
+        Rows that are in none of the first `steps` steps get no vectors, but 0.
         """
-        (texts,) = self.dataset.sentences(np.arange(len(self.dataset)))
+        used = np.zeros(len(self.dataset), bool)
+        for step in range(steps):
+            used[self.sampler[step]] = True
+        (texts,) = self.dataset.sentences(np.flatnonzero(used))
         vectors = [teacher.encode(texts, normalize=True) for teacher in teachers]
-        self.targets = torch.from_numpy(np.hstack(vectors))
+        targets = np.zeros((len(used), sum(part.shape[1] for part in vectors)), np.float32)
+        targets[used] = np.hstack(vectors)
+        self.targets = torch.from_numpy(targets)
 
     def _pool_at_once(
         self, encoder: Encoder, batches: Sequence[NDArray[np.int64]], workers: Workers

@@ -5,13 +5,16 @@ from .comparison import compare_resampled as compare_resampled
 from .comparison import differences as differences
 from .comparison import evaluate as evaluate
 from .comparison import evaluation_of as evaluation_of
+from .comparison import resampled_controls as resampled_controls
 from .comparison import resampled_scores as resampled_scores
 from .comparison import versions as versions
+from .comparison import with_controls as with_controls
 from .geometry import GeometryTask as GeometryTask
 from .intervals import interval as interval
 from .intervals import resampled_correlations as resampled_correlations
 from .results import MEASURES as MEASURES
 from .results import Comparison as Comparison
+from .results import ControlResult as ControlResult
 from .results import Evaluation as Evaluation
 from .results import GeometryResult as GeometryResult
 from .results import Result as Result
@@ -20,6 +23,7 @@ from .results import RunEvaluation as RunEvaluation
 from .results import STSResult as STSResult
 from .results import TaskResult as TaskResult
 from .results import TransferResult as TransferResult
+from .results import unbeaten_lines as unbeaten_lines
 from .retrieval import RetrievalTask as RetrievalTask
 from .sts import STSTask as STSTask
 from .sts import correlations as correlations
@@ -27,6 +31,7 @@ from .sts import cosine_similarities as cosine_similarities
 from .sts import score as score
 from .tables import AGGREGATIONS as AGGREGATIONS
 from .tables import comparison_tables as comparison_tables
+from .tables import control_table as control_table
 from .tables import difference_table as difference_table
 from .task_rows import TaskRows as TaskRows
 from .tasks import GROUPS as GROUPS

@@ -62,7 +62,7 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
     return read_toml("recipe", name, RECIPES)
 
 
-def plan_table(
+def starting_table(
     recipe: str | Path | None, method: str | None, model: str | Path | None, pairs: object = None
 ) -> dict[str, Any]:
     """The table that a run starts from.
@@ -127,7 +127,7 @@ def resolve(
     pairs: Sequence[str] | None = None,
     with_stand_ins: bool = False,
 ) -> Recipe:
-    """The recipe of a run: that of `plan_table`, with the sources and options set in it.
+    """The recipe of a run: that of `starting_table`, with the sources and options set in it.
 
     `sources` replace the recipe's data, unless they are empty. None stands for rows from Python,
     which have no name. `pairs` names the columns of two texts that belong together.
@@ -140,31 +140,31 @@ def resolve(
             raise InputError("pairs and columns both name columns; give one of them")
         changes["columns"] = dict(zip(("sentence1", "sentence2"), pairs, strict=True))
     name = str(recipe or method or "options")
-    plan = Recipe.from_table(plan_table(recipe, method, options.get("model"), pairs), name)
+    resolved = Recipe.from_table(starting_table(recipe, method, options.get("model"), pairs), name)
     if sources is None:
         changes["data"] = ()
     elif sources:
         changes["data"] = sources
-    plan = plan.with_options(changes, name)
-    _check_data(plan, sources, name)
+    resolved = resolved.with_options(changes, name)
+    _check_data(resolved, sources, name)
     if with_stand_ins:
         # Imported here, because help needs no data.
         from isotune.data.datasets import stand_ins
 
-        plan = plan.with_sources(stand_ins)
-    return plan
+        resolved = resolved.with_sources(stand_ins)
+    return resolved
 
 
-def _check_data(plan: Recipe, sources: Sequence[str] | None, name: str) -> None:
+def _check_data(recipe: Recipe, sources: Sequence[str] | None, name: str) -> None:
     """Refuses sources or rows that no stage would read, and stages without any data."""
-    if all(stage.named_sources for stage in plan.stages):
+    if all(stage.named_sources for stage in recipe.stages):
         given = ["rows"] if sources is None else sources
         if given:
             raise InputError(
                 f"{name}: every stage names the data it reads, so give no other sources (got "
                 f"{given[0]})"
             )
-    elif sources is not None and not plan.data:
+    elif sources is not None and not recipe.data:
         raise InputError(
             "no data: name at least one file or dataset to train on, such as stsb-open:train"
         )

@@ -74,7 +74,8 @@ class Checkpoints:
             self.write()
         else:
             # The checkpoint on disk still names the older file.
-            remove_former_best(self._run.folder, self._progress.best_file, self._named)
+            needed = (self._progress.best_file, self._progress.start_file, self._named)
+            remove_former_best(self._run.folder, *needed)
 
     def write(self) -> None:
         """Writes the checkpoint, and only then deletes kept weights that it no longer names."""
@@ -88,10 +89,11 @@ class Checkpoints:
         tensors = tensors_of(self._parts, self._left_out)
         header = asdict(progress)
         best = progress.best_file
+        start = progress.start_file
 
         def write() -> None:
             save_tensors(folder / LAST, tensors, header)
-            remove_former_best(folder, best)
+            remove_former_best(folder, best, start)
 
         if self._in_thread:
             self._writing = self._writer.submit(write)

@@ -28,11 +28,21 @@ from isotune.evaluation import (
     STSTask,
     Task,
     differences,
+    resampled_controls,
     resampled_scores,
     sentence_vectors,
+    unbeaten_lines,
+    with_controls,
 )
 from isotune.evaluation.intervals import interval
-from isotune.evaluation.results import DevGain, Difference, RunEvaluation, Verdict, printed
+from isotune.evaluation.results import (
+    DevGain,
+    Difference,
+    Evaluation,
+    RunEvaluation,
+    Verdict,
+    printed,
+)
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
@@ -197,13 +207,14 @@ def compare_with_start(
     recorder = run.recorder
     names = ", ".join(task.name for task in compared_on.tasks)
     recorder.say(
-        f"encoder: {kept}, from step {progress.best_step}; "
+        f"encoder: {kept}, from {progress.place_of_best}; "
         f"evaluating this encoder and the start: {names}"
     )
     if progress.best_step == 0 and progress.best_score is not None:
-        recorder.warn(
-            0, "no step scored better on the dev data than the start, so the start was kept"
-        )
+        better = "scored better on the dev data than the start"
+        if progress.chosen:
+            better = "was better on the dev data than the start by more than chance"
+        recorder.warn(0, f"no step {better}, so the start was kept")
     recorder.start("evaluation", 0, 2)
     before = measure_start()
     recorder.advance()
@@ -213,8 +224,12 @@ def compare_with_start(
     else:
         after = _of_copy(before, kept)
     recorder.advance()
+    controls = run.workers.on_rank_zero(partial(resampled_controls, compared_on.tasks))
+    before = before._replace(on_tasks=with_controls(before.on_tasks, controls))
+    after = after._replace(on_tasks=with_controls(after.on_tasks, controls))
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
     _tell_scores(recorder, comparison)
+    _tell_controls(recorder, comparison.after)
     run.workers.on_rank_zero(partial(_write, run, comparison, compared_on, before, after))
     return comparison
 
@@ -251,6 +266,7 @@ def _comparison(
         before=before.on_tasks.evaluation,
         after=after.on_tasks.evaluation,
         selected_step=progress.best_step,
+        selected_share=progress.best_share,
         differences=tuple(found),
         dev=dev,
         dev_is_general=judges.dev_is_general,
@@ -311,6 +327,19 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+
+
+def _tell_controls(recorder: Recorder, after: Evaluation) -> None:
+    """Says what the scores of the kept encoder are worth."""
+    for control in after.controls:
+        scores = control.scores()
+        for each in control.main_differences:
+            recorder.say(
+                f"{each.score}: {control.name} {100 * scores[each.score]:.2f}; the kept encoder is "
+                f"{100 * each.difference:+.2f} from it ({each.words})"
+            )
+    for line in unbeaten_lines(after, "the kept encoder"):
+        recorder.say(line)
 
 
 def _write(

@@ -237,7 +237,11 @@ class Plan:
         """Which step is kept without dev data; empty with them."""
         if self.recipe.dev_task:
             return ""
-        bound = self.recipe.stages[0].training.most_forgotten
+        training = self.recipe.stages[0].training
+        bound = training.most_forgotten
+        if training.interpolations is not None:
+            share, *_ = training.interpolations
+            return f"; the weights at {share:g} of the way from start to end are kept"
         if bound is None:
             return "; the last step, not the best, is kept"
         return f"; the last step that loses at most {bound:g} on general pairs is kept"
@@ -290,7 +294,8 @@ def make_plan(
         start_pooling = f"pooled by {used}"
         if used != own:
             pooled = f"pooled by {used}, where isotune evaluate pools it by {own}"
-    disk = run_folder.check_space(run_data.run.folder, encoder)
+    interpolates = any(stage.training.interpolations is not None for stage in recipe.stages)
+    disk = run_folder.check_space(run_data.run.folder, encoder, keeps_start=interpolates)
     methods = _attach_past_stages(recipe, progress, encoder)
     methods += _try_stages(recipe.stages[progress.stage :], run_data, deepcopy(encoder))
     last = methods[-1]
@@ -338,6 +343,7 @@ def _try_stages(stages: Sequence[Stage], run_data: RunData, encoder: Encoder) ->
         objectives = build_objectives(stage, encoder)
         objectives.attach(encoder)
         run_data.try_stage(stage, objectives.method, encoder)
+        _check_interpolations(stage, objectives.method)
         blocks = encoder.backbone.layers
         dev_layers = stage.training.as_released.dev_layers
         dev_pooling = change_pooling(encoder.pooling, None, dev_layers, blocks)
@@ -347,6 +353,21 @@ def _try_stages(stages: Sequence[Stage], run_data: RunData, encoder: Encoder) ->
     for option in ("model_dropout", "attention_dropout"):
         _check_dropout(option, stages, methods)
     return methods
+
+
+def _check_interpolations(stage: Stage, method: Method) -> None:
+    """Refuses candidates between start and end where the end has layers that the start lacks."""
+    if stage.training.interpolations is None:
+        return
+    reason = ""
+    if method.adds.heads:
+        reason = "adds layers to the encoder, which its start lacks"
+    if method.scored("dev"):
+        reason = "predicts by layers that are no part of the encoder"
+    if reason:
+        raise InputError(
+            f"interpolations: method {stage.method} {reason}; leave interpolations out"
+        )
 
 
 def _check_dropout(option: str, stages: Sequence[Stage], methods: Sequence[Method]) -> None:

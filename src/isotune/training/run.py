@@ -221,7 +221,7 @@ class _Run:
         if failure:
             kept_folder = result.folder / "encoder"
             raise TrainingFailed(
-                f"{failure}; {kept_folder} is the encoder of step {self.progress.best_step}",
+                f"{failure}; {kept_folder} is the encoder of {self.progress.place_of_best}",
                 kept_folder,
             )
         return result
@@ -350,10 +350,7 @@ class _Run:
         heads = self._heads_by_task()
         kept_folder = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder, heads))
         if signal and not progress.over:
-            start = "" if progress.best_step else ", the start"
-            self.recorder.say(
-                f"encoder so far: {kept_folder}, from step {progress.best_step}{start}"
-            )
+            self.recorder.say(f"encoder so far: {kept_folder}, from {progress.place_of_best}")
             return Result(self.folder, None, None, signal.name)
         comparison = compare_with_start(
             self.context, self.recipe, measure_start, kept_folder, plan.compared_on, progress

@@ -33,10 +33,11 @@ from isotune.encoder.pooling import change_pooling
 from isotune.engine.forward import StepEncoding
 from isotune.engine.workers import Workers
 from isotune.errors import InputError, UselessVectors, counted
-from isotune.evaluation import DevTask, TaskResult, load_dev
+from isotune.evaluation import DevTask, load_dev
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, compute_metric
-from isotune.evaluation.tasks import GENERAL_PAIRS
+from isotune.evaluation.tasks import GENERAL_PAIRS, resampled
+from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
@@ -66,6 +67,9 @@ class Score(NamedTuple):
     parts: Mapping[str, float] = {}
     """The values whose mean is `value`, where it is a mean."""
 
+    samples: Floats | None = None
+    """[resamples] the scores on samples of the dev data, where these choose among candidates."""
+
 
 Scorer = Callable[[Encoder], Score]
 
@@ -87,7 +91,13 @@ def choose_scorer(
             chunk_size=options.chunk_size,
         )
     if dev is not None:
-        return partial(score_task, task=dev, workers=workers, layers=options.as_released.dev_layers)
+        return partial(
+            score_task,
+            task=dev,
+            workers=workers,
+            layers=options.as_released.dev_layers,
+            resamples=options.interpolations is not None,
+        )
     return None
 
 
@@ -99,25 +109,34 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
 
 
 def score_task(
-    encoder: Encoder, task: DevTask, workers: Workers, layers: Sequence[int] | None = None
+    encoder: Encoder,
+    task: DevTask,
+    workers: Workers,
+    layers: Sequence[int] | None = None,
+    resamples: bool = False,
 ) -> Score:
     """Scores by the task's first measure, with other `layers` if given.
 
-    The first process encodes, so that all processes decide by the same score.
+    `resamples` asks for the scores on samples of the rows too. The first process encodes, so that
+    all processes decide by the same score.
     """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
 
-    def score_or_error() -> TaskResult | InputError:
+    def score_or_error() -> Score | InputError:
         try:
-            return task.score(encoder.with_parts(pooling=pooling))[0]
+            result, values = task.score(encoder.with_parts(pooling=pooling))
         except InputError as error:
             return error
+        score = Score(result.scores()[task.name], task.measure)
+        if not resamples:
+            return score
+        return score._replace(samples=resampled(task, values)[task.name])
 
     result = workers.on_rank_zero(score_or_error)
     # All processes raise the error of the first.
     if isinstance(result, InputError):
         raise result
-    return Score(result.scores()[task.name], task.measure)
+    return result
 
 
 def score_rows(
@@ -221,7 +240,7 @@ class Selection:
             progress.start_space = scores.space
         if progress.start_general is None:
             progress.start_general = scores.general
-        lost = self._lost(scores)
+        lost = self.lost(scores.general)
         bound = self.options.most_forgotten
         forgotten = bound is not None and lost > bound
         keep = self._keeps(scores.dev, forgotten)
@@ -246,14 +265,14 @@ class Selection:
             )
         return keep
 
-    def _lost(self, scores: StepScores) -> float:
-        """How far the encoder is below the stage's start on general pairs, Spearman x 100.
+    def lost(self, general: float | None) -> float:
+        """How far a score on general pairs is below that of the stage's start, Spearman x 100.
 
         0 if nothing bounds it.
         """
-        if scores.general is None or self.progress.start_general is None:
+        if general is None or self.progress.start_general is None:
             return 0.0
-        return 100 * (self.progress.start_general - scores.general)
+        return 100 * (self.progress.start_general - general)
 
     def _keeps(self, dev: Score | None, forgotten: bool) -> bool:
         """Whether to keep an encoder with this score."""

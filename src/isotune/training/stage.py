@@ -29,6 +29,7 @@ from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm, View
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
+from isotune.training.candidates import Candidates, most_candidates
 from isotune.training.checkpoints import Checkpoints
 from isotune.training.clock import Clock
 from isotune.training.recorder import RunContext
@@ -84,7 +85,7 @@ class StageTraining:
             run.recorder,
             progress,
         )
-        self.clock = Clock(run, progress, self.stepper.total, end)
+        self.clock = Clock(run, progress, self.stepper.total, most_candidates(self.options), end)
         self.checkpoints = self._build_checkpoints(records_seconds=end < math.inf)
         # When the last record of the loss was written, and the step at which it was.
         self._recorded = time.perf_counter()
@@ -109,7 +110,9 @@ class StageTraining:
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.stepper.total)
             with self._hear_signals(), self._dropout():
                 self._take_steps()
-                if not progress.over:
+                if progress.over:
+                    self._choose()
+                else:
                     self._save_stopped()
             self.run.workers.on_rank_zero(self.checkpoints.wait)
         except TrainingFailed as failure:
@@ -121,6 +124,14 @@ class StageTraining:
             # The signal came in the last step, after which there is more to do.
             assert self.run.stop.received
             signal.raise_signal(self.run.stop.received)
+
+    def _choose(self) -> None:
+        """Chooses among the candidates of the stage that is over, where it has candidates."""
+        progress = self.progress
+        if self.options.interpolations is None or progress.chosen:
+            return
+        Candidates(self.run, self.encoder, self.kept_parts, self.selection).keep_one()
+        self.run.workers.on_rank_zero(self.checkpoints.write)
 
     def _take_steps(self) -> None:
         """Makes all steps, but stops after the one in which a signal comes."""
@@ -219,7 +230,10 @@ class StageTraining:
             # before kept.
             if progress.step:
                 progress.best_step = progress.offset + progress.step
+                progress.best_share = 1.0
             progress.best_file = best_file(progress.stage, progress.step)
+            if not progress.step and self.options.interpolations is not None:
+                progress.start_file = progress.best_file
             self.run.workers.on_rank_zero(self.checkpoints.keep)
 
     def _encoder_to_score(self) -> Encoder:
