@@ -8,6 +8,9 @@ from .data.rows import Sentence as Sentence
 from .data.rows import Triplet as Triplet
 from .data.sources import read as read
 from .data.sources import read_scored_pairs as read_scored_pairs
+from .encoder.classifier import Classifier as Classifier
+from .encoder.classifier_head import ClassifierHead as ClassifierHead
+from .encoder.classifier_head import HeadSettings as HeadSettings
 from .encoder.encoder import Encoder as Encoder
 from .encoder.format.modules import head as head
 from .encoder.heads import Head as Head

@@ -57,6 +57,9 @@ CALLS = """
         json.dump(codes, file)
 """
 
+# The commands whose call is refused.
+REFUSED = ("report", "predict", "export", "serve")
+
 
 @pytest.fixture
 def calls(tiny_model: Path, text: Path, pairs: Path) -> list[list[str]]:
@@ -69,6 +72,7 @@ def calls(tiny_model: Path, text: Path, pairs: Path) -> list[list[str]]:
         "study": "",
         "reproduce": "",
         "encode": f"{tiny_model} {text}",
+        "predict": f"{tiny_model} {text}",
         "label": f"{text} --encoders {tiny_model} --pairs 2",
         "index": f"{tiny_model} {text}",
         "search": "index dog",
@@ -117,7 +121,7 @@ def test_every_command_ends_whatever_its_streams_are(calls: list[list[str]], ter
     streams = dict.fromkeys(["stdin", "stdout", "stderr"], terminal)
     subprocess.run(command, env=environment, timeout=300, check=True, **streams)
     codes = json.loads(Path("codes.json").read_text())
-    expected = [2 if words[0] in ("report", "export", "serve") else 0 for words in calls]
+    expected = [2 if words[0] in REFUSED else 0 for words in calls]
     assert codes["open"] == [0] * len(helps) + expected
     # A closed stream is as the null device.
     assert codes["closed"] == expected

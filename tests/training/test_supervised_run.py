@@ -162,6 +162,10 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
 
     part = stop_and_resume(train, 3, **options)
     assert_same_end(whole.folder, part.folder)
+    heads = [run.folder / "encoder" / "classifier-sentiment" for run in (whole, part)]
+    assert whole.classifier.task == "sentiment"
+    for name in ("model.safetensors", "classifier.json"):
+        assert (heads[0] / name).read_bytes() == (heads[1] / name).read_bytes()
     assert any(
         key.endswith("paraphrase.weight") for key in load_file(whole.folder / "last.safetensors")
     )
@@ -191,3 +195,81 @@ def test_no_pass_of_an_evaluation_is_larger_than_the_options_say(
     monkeypatch.setattr(Backbone, "forward", watched)
     train(method="finetune-sentence", sources=labelled, dev_data=[labelled], chunk_size=2, steps=1)
     assert max(sizes) < 30 + 32
+
+
+def texts_of(path: str) -> list[tuple[str, ...]]:
+    """The texts of each row of a table that `write` has written."""
+    _, *lines = Path(path).read_text().splitlines()
+    return [tuple(line.split("\t")[:-1]) for line in lines]
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_the_saved_classifier_predicts_what_the_run_has_predicted(
+    train: Train, labelled: str, heads: bool, sentences: list[str]
+) -> None:
+    """So its scores are those of the run's dev and test rows."""
+    options = {"dev_data": [labelled], "dev_share": 0.5, "learning_rate": 5e-3, "max_length": 5}
+    options |= {"steps": 60, "eval_every": 20, "heads": heads, "columns": {"sentence": "text"}}
+    table = Path(labelled)
+    table.write_text(table.read_text().replace("sentence", "text", 1))
+    result = train(method="finetune-sentence", sources=labelled, **options)
+    classifier = result.classifier
+    predicted = classifier.predict(sentences)
+    with np.load(result.folder / "predictions.npz") as arrays:
+        numbers = np.concatenate([arrays["dev"], arrays["test"]])
+    assert predicted == [("0", "1")[number] for number in numbers]
+    assert len(set(predicted)) == 2
+    assert classifier.head.settings.calibration_rows == 30
+    assert "isotune.Classifier.load(" in (result.folder / "encoder" / "README.md").read_text()
+    command = f"isotune predict {result.folder}/encoder FILE --columns sentence=text --out"
+    assert command in (result.folder / "train.log").read_text()
+    probabilities = classifier.predict_proba(sentences)
+    assert (probabilities.argmax(axis=1) == numbers).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("scores", [False, True])
+def test_the_saved_classifier_of_pairs_predicts_what_the_run_has_predicted(
+    train: Train, paraphrases: str, pairs: Path, scores: bool
+) -> None:
+    source = paraphrases
+    options: dict[str, Any] = {"classes": ["0", "1"]}
+    if scores:
+        source = str(pairs)
+        options = {"classes": [], "metrics": ["pearson"]}
+    result = train(
+        method="finetune-pair",
+        sources=source,
+        dev_data=[source],
+        steps=20,
+        eval_every=5,
+        learning_rate=5e-3,
+        **options,
+    )
+    predicted = result.classifier.predict([(one, other) for one, other in texts_of(source)])
+    with np.load(result.folder / "predictions.npz") as arrays:
+        expected = arrays["dev"]
+    if scores:
+        np.testing.assert_allclose(predicted, expected, atol=1e-4)
+    else:
+        assert predicted == [("0", "1")[number] for number in expected]
+
+
+def test_an_untrained_classifier_is_not_kept(train: Train, labelled: str) -> None:
+    options = {"sources": labelled, "dev_data": [labelled], "steps": 2, "eval_every": 1}
+    result = train(method="finetune-sentence", learning_rate=1e-9, **options)
+    assert result.evaluation.selected_step == 0
+    assert "the encoder is kept without one" in (result.folder / "train.log").read_text()
+    with pytest.raises(InputError, match="it has no classifier, only an encoder"):
+        result.classifier  # noqa: B018
+
+
+def test_a_new_run_from_a_classifier_does_not_keep_the_old_head(
+    train: Train, labelled: str
+) -> None:
+    options = {"sources": labelled, "dev_data": [labelled], "steps": 60, "eval_every": 20}
+    first = train("first", method="finetune-sentence", learning_rate=5e-3, **options)
+    assert (first.folder / "encoder" / "classifier").is_dir()
+    model = str(first.folder / "encoder")
+    second = train("second", model=model, steps=1)
+    assert not (second.folder / "encoder" / "classifier").exists()

@@ -12,8 +12,8 @@ from isotune.errors import unknown
 
 INSTALL = "--install-completion"
 # What each command does, in at most 66 characters, and an example. The example runs as printed in a
-# folder in which those before it have run. The command `evaluate` is the function `evaluate` of the
-# module `isotune.cli.evaluate`.
+# folder in which those before it have run, but for that of predict, which needs your labels. The
+# command `evaluate` is the function `evaluate` of the module `isotune.cli.evaluate`.
 COMMANDS = {
     "train": (
         "Train a sentence encoder on text and report what it gained.",
@@ -36,6 +36,10 @@ COMMANDS = {
     "encode": (
         "Turn the sentences of files into vectors.",
         "runs/first/encoder stsb-open:test --out vectors.npy",
+    ),
+    "predict": (
+        "Predict the labels of new texts, by a run on texts with labels.",
+        "runs/stars/encoder new.csv --out labels.csv",
     ),
     "label": (
         "Score pairs of your own sentences, to choose by them.",
@@ -65,6 +69,7 @@ COMMANDS = {
 # What other tools call a command.
 SYNONYMS = {
     "annotate": "label",
+    "classify": "predict",
     "embed": "encode",
     "fine-tune": "train",
     "finetune": "train",

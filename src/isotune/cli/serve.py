@@ -49,15 +49,17 @@ def serve(
     timeout: Annotated[float, Parameter(help=TIMEOUT, group="Access"), within(0.001, 1e6)] = 60.0,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
-    """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health,
-    /metrics and /openapi.json. The page is at its root.
+    """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /predict, /search,
+    /health, /metrics and /openapi.json. The page is at its root.
     """
     from isotune.errors import require_extra
 
     names = list(dict.fromkeys(encoder))
     short = labels(names)
     require_extra("serve", "httptools", "msgspec", "prometheus_client", "starlette", "uvicorn")
+    from isotune.encoder.classifier import classifiers_of
     from isotune.encoder.encoder import Encoder
+    from isotune.encoder.format.pretrained import local_folder
     from isotune.use.serve.app import application
     from isotune.use.serve.limits import Limits
     from isotune.use.serve.server import listen, read_keys
@@ -68,11 +70,16 @@ def serve(
     listener, url = listen(host, port)
     with listener:
         encoders = {}
+        classifiers = {}
         for label, name in zip(short, names, strict=True):
             encoders[label] = Encoder.load(name, precision=precision)
+            of_tasks = classifiers_of(encoders[label], local_folder(name))
+            for task, classifier in of_tasks.items():
+                classifiers["/".join(filter(None, (label, task)))] = classifier
         limits = Limits(requests=queue, seconds=timeout)
         app = application(
             encoders,
+            classifiers=classifiers,
             limits=limits,
             keys=accepted,
             origins=origins,

@@ -206,11 +206,20 @@ class Packed:
         return Packed(to_device(self.ids, device), self.lengths, self.order, types, seeds)
 
 
-def pack(sentences: Sequence[Sequence[int]]) -> Packed:
-    """Packs sentences that are sequences of token ids."""
+def pack(sentences: Sequence[Sequence[int]], firsts: Sequence[int] | None = None) -> Packed:
+    """Packs sentences that are sequences of token ids.
+
+    Where a sequence has two texts, `firsts` has the tokens of the first text of each.
+    """
     lengths = torch.tensor([len(sentence) for sentence in sentences])
     ids = torch.tensor(list(chain.from_iterable(sentences)), dtype=torch.long)
-    return shortest_first(ids, lengths)
+    types = None
+    if firsts is not None:
+        starts = lengths.cumsum(0) - lengths  # [N]
+        second_starts = (starts + torch.tensor(firsts)).repeat_interleave(lengths)  # [T]
+        is_second = torch.arange(len(ids)) >= second_starts  # [T]
+        types = is_second.long()
+    return shortest_first(ids, lengths, types)
 
 
 def concatenate(batches: Sequence[Packed]) -> Packed:

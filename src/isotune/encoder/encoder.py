@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import CALIBRATION, Calibration
+from isotune.encoder.classifier_head import ClassifierHead, head_folder
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.modules import Modules, read_modules
 from isotune.encoder.format.pretrained import (
@@ -35,7 +36,7 @@ from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling, change_pooling
 from isotune.encoder.reference_outputs import REFERENCE_OUTPUTS, TEXTS, ReferenceOutputs, versions
-from isotune.encoder.saving import write_modules
+from isotune.encoder.saving import let_others_read, write_modules
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, UselessVectors, as_input_error, invalid, unknown
 from isotune.files import CHECKSUMS, atomic_write, checksums, verify_checksums
@@ -66,6 +67,8 @@ INSTEAD = {
 }
 # The settings of a folder in which one prompt is that of all texts.
 NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}
+# What an encoder is saved with, unless it was trained with a classifier.
+NO_CLASSIFIERS: Mapping[str, ClassifierHead] = {}
 
 
 class Encoder(SentenceModel):
@@ -273,10 +276,13 @@ class Encoder(SentenceModel):
         dtype = torch.promote_types(one.dtype, other.dtype)
         return (one.to(dtype) @ other.to(dtype).T).numpy()
 
-    def save(self, path: str | Path) -> None:
+    def save(
+        self, path: str | Path, classifiers: Mapping[str, ClassifierHead] = NO_CLASSIFIERS
+    ) -> None:
         """Writes a sentence-transformers folder, whole or not at all.
 
-        `SentenceTransformer(path)` gives the same vectors.
+        `SentenceTransformer(path)` gives the same vectors. `classifiers` are heads of classifiers
+        by the names of their tasks; a single head has the name "".
 
         Raises:
             InputError: the folder exists already or can't be written.
@@ -284,6 +290,9 @@ class Encoder(SentenceModel):
         with atomic_write(Path(path), new=True) as folder:
             folder.mkdir()
             write_modules(self, folder)
+            for task, head in classifiers.items():
+                head.save(folder / head_folder(task))
+            let_others_read(folder)
             calibration = self.calibration
             if calibration:
                 calibration.save(folder)

@@ -53,7 +53,13 @@ def write_modules(encoder: SentenceModel, folder: Path) -> None:
     if plugins:
         write_json(folder / PLUGINS, plugins)
     write_json(folder / "config_sentence_transformers.json", _settings(encoder))
-    # safetensors lets only the owner read its files; an encoder may be served by another user.
+
+
+def let_others_read(folder: Path) -> None:
+    """Gives the weights the mode of other files, because another user may serve the encoder.
+
+    safetensors lets only the owner read its files.
+    """
     mode = (folder / MODULES).stat().st_mode
     for weights_file in folder.rglob("*.safetensors"):
         weights_file.chmod(mode)

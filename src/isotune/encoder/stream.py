@@ -23,6 +23,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.data.rows import blocks, is_unicode
+from isotune.data.tokens import Tokenized
 from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.memory import give_back
@@ -56,7 +57,8 @@ _modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()
 class EncodedPart(NamedTuple):
     """A part of a stream."""
 
-    sentences: list[str]
+    sentences: list[Any]
+    """[n] strings, or pairs of strings."""
     vectors: Vectors
     """[n, d]"""
     cut: int
@@ -96,8 +98,8 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
         yield advance
 
 
-def several(sentences: Any) -> Iterable[str]:
-    """The sentences themselves, if they can be several strings.
+def several(sentences: Any) -> Iterable[Any]:
+    """The sentences or pairs themselves, if they can be several.
 
     Raises:
         InputError: they are a text or a table, or are no collection.
@@ -115,14 +117,29 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
     done = 0
     for part in blocks(several(sentences), PART, lambda sentence: [sentence]):
         for number, sentence in enumerate(part, done):
-            if not isinstance(sentence, str):
-                raise InputError(f"sentence {number} is {type(sentence).__name__}, not a string")
-            if not is_unicode(sentence):
-                raise InputError(
-                    f"sentence {number} has half a surrogate pair, which is no character"
-                )
+            _check_text(sentence, f"sentence {number}")
         yield part
         done += len(part)
+
+
+def pair_parts_of(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Cuts a stream of pairs into parts, as `parts_of`."""
+    done = 0
+    for part in blocks(several(pairs), PART, list):
+        for number, pair in enumerate(part, done):
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise InputError(f"pair {number} is {pair!r:.60}; give two strings, as a tuple")
+            for text in pair:
+                _check_text(text, f"a text of pair {number}")
+        yield part
+        done += len(part)
+
+
+def _check_text(text: object, place: str) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"{place} is {type(text).__name__}, not a string")
+    if not is_unicode(text):
+        raise InputError(f"{place} has half a surrogate pair, which is no character")
 
 
 def refuse_no_numbers(vectors: Vectors, names: Sequence[object]) -> None:
@@ -144,24 +161,44 @@ def encode_stream(
 
     The arguments are as `Encoder.encode_parts` has them.
     """
+    return _encode_parts(encoder, parts_of(sentences), tokens_of, normalize, advance)
+
+
+def encode_pairs(
+    encoder: SentenceModel, pairs: Iterable[tuple[str, str]], advance: Advance | None
+) -> Iterator[EncodedPart]:
+    """Encodes a stream of pairs, whose two texts are one sequence, as `encode_stream`.
+
+    Raises:
+        InputError: an element of the stream is not a pair of strings.
+    """
+    return _encode_parts(encoder, pair_parts_of(pairs), tokens_of_pairs, False, advance)
+
+
+def _encode_parts(
+    encoder: SentenceModel,
+    parts: Iterator[list[Any]],
+    tokenize: Callable[[SentenceModel, list[Any]], Tokenized],
+    normalize: bool,
+    advance: Advance | None,
+) -> Iterator[EncodedPart]:
     modes = _modes.setdefault(encoder, [])
     put_back = partial(_set_mode, encoder)
     with shared_setting(modes, lambda: encoder.training, lambda: put_back(False), put_back):
-        parts = parts_of(sentences)
         part = next(parts, [])
-        ids = _tokenized(encoder, part)
+        tokens = tokenize(encoder, part)
         all_texts = 0
         all_cut = 0
         while part:
-            cut = sum(len(tokens) >= encoder.max_length for tokens in ids)
+            cut = sum(len(ids) >= encoder.max_length for ids in tokens.columns[0])
             all_texts += len(part)
             all_cut += cut
             next_part = next(parts, [])
-            batches = _Batches(encoder, ids, normalize)
+            batches = _Batches(encoder, tokens, normalize)
             with batches.workers() as workers:
-                next_ids = workers.submit(_tokenized, encoder, next_part)
+                next_tokens = workers.submit(tokenize, encoder, next_part)
                 vectors = batches.encode(workers, advance)
-                ids = next_ids.result()
+                tokens = next_tokens.result()
             refuse_no_numbers(vectors, part)
             yield EncodedPart(part, vectors, cut)
             part = next_part
@@ -176,23 +213,31 @@ def _set_mode(encoder: SentenceModel, training: bool) -> None:
         encoder.train(training)
 
 
-def _tokenized(encoder: SentenceModel, part: Sequence[str]) -> list[list[int]]:
+def tokens_of(encoder: SentenceModel, part: Sequence[str]) -> Tokenized:
     """The token ids of a part, which may be empty: a slow tokenizer takes no empty list."""
     if not part:
-        return []
-    return encoder.tokenize(part)
+        return Tokenized([[]])
+    return Tokenized([encoder.tokenize(part)])
+
+
+def tokens_of_pairs(encoder: SentenceModel, part: Sequence[tuple[str, str]]) -> Tokenized:
+    """The token ids of a part, in which the two texts of a pair are one sequence."""
+    if not part:
+        return Tokenized([[]])
+    first, second = zip(*part, strict=True)
+    ids, firsts = encoder.tokenize_pairs(first, second)
+    return Tokenized([ids], firsts)
 
 
 class _Batches:
     """The batches of a part, and the threads that encode them."""
 
-    def __init__(
-        self, encoder: SentenceModel, ids: Sequence[Sequence[int]], normalize: bool
-    ) -> None:
+    def __init__(self, encoder: SentenceModel, tokens: Tokenized, normalize: bool) -> None:
         self.encoder = encoder
-        self.ids = ids
+        (self.ids,) = tokens.columns
+        self.firsts = tokens.firsts
         self.normalize = normalize
-        lengths = [len(tokens) for tokens in ids]
+        lengths = [len(ids) for ids in self.ids]
         # A new thread asks for torch's number of threads here for the first time. It waits for
         # threads that are being started elsewhere, because meanwhile the number is theirs.
         with restored_threads() as torch_threads:
@@ -256,7 +301,10 @@ class _Batches:
     @torch.no_grad()
     def _encode_batch(self, batch: NDArray[np.int64]) -> Tensor:
         """The vectors [n, d] float32 of the sentences with these numbers in the part."""
-        tokens = pack([self.ids[number] for number in batch])
+        firsts = None
+        if self.firsts is not None:
+            firsts = [self.firsts[number] for number in batch]
+        tokens = pack([self.ids[number] for number in batch], firsts)
         vectors: Tensor = self.encoder(tokens.to(self.encoder.device)).float()
         if self.normalize:
             return torch.nn.functional.normalize(vectors, dim=-1)

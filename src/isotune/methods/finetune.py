@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
+from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair, text_fields
 from isotune.data.tokens import Tokenized
+from isotune.encoder.classifier_head import ClassifierHead, HeadSettings, Kind
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split, View
@@ -69,6 +70,19 @@ class FinetuneSentence(Method):
         """Class numbers or scores [N]."""
         outputs = self._outputs(encoded)
         return outputs.argmax(1) if self.classes else outputs.squeeze(1)
+
+    def classifiers(self, max_length: int) -> Mapping[str, ClassifierHead]:
+        """The linear layer, which reads the [CLS] vector, or the heads' output of that vector."""
+        kind: Kind = "single" if self.classes else "score"
+        settings = HeadSettings(
+            kind=kind,
+            labels=self.classes,
+            pooling="cls",
+            heads=self.options.heads,
+            pairs=len(text_fields(self.rows)) == 2,
+            max_length=max_length,
+        )
+        return {ROWS: ClassifierHead.of_layer(self.linear, settings)}
 
     def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:
         """The outputs of the linear layer, [N, classes or 1]."""

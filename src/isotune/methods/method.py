@@ -30,6 +30,7 @@ from isotune.data.packed import Packed, to_device
 from isotune.data.rows import Row, Sentence
 from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
+from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import NO_PROMPTS, Encoder
 from isotune.encoder.heads.head import Head
 from isotune.encoder.language import LanguageHead
@@ -255,8 +256,9 @@ class Additions:
 class Method(nn.Module, ABC):
     """A training objective, made from its options and the encoder that it will train.
 
-    The layers that a method registers as its own modules (a projection, a classifier) are trained,
-    checkpointed, and dropped after training. The layers in `adds` stay with the encoder.
+    The layers that a method registers as its own modules (a projection) are trained, checkpointed,
+    and dropped after training, but for those that `classifiers` names. The layers in `adds` stay
+    with the encoder.
     """
 
     options: MethodOptions
@@ -382,6 +384,14 @@ class Method(nn.Module, ABC):
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
         """Class numbers or scores [N] of `scored` rows of this name, from their views' vectors."""
         raise NotImplementedError
+
+    def classifiers(self, max_length: int) -> Mapping[str, ClassifierHead]:
+        """The heads that predict `scored` rows of these names; they are saved with the encoder.
+
+        There are none by default. A head reads the first view's vectors. `max_length` is the
+        number of tokens that the rows' texts were cut to.
+        """
+        return {}
 
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
         """The scalar loss that adversarial views increase.

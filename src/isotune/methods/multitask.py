@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from isotune.data.rows import HIGHEST_SCORE, LabelledPair, LabelledSentence, Row, ScoredPair
+from isotune.encoder.classifier_head import ClassifierHead, HeadSettings
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
 from isotune.methods.method import Batch, Feed, Method, ScoredFeed, Split
@@ -93,6 +94,14 @@ class Multitask(Method):
             "paraphrase": options.paraphrase_weight * paraphrase,
             "similarity": options.similarity_weight * similarity,
         }
+
+    def classifiers(self, max_length: int) -> Mapping[str, ClassifierHead]:
+        """The layer of the sentiment, on the encoder's own vectors."""
+        layer = cast(nn.Linear, self.sentiment[1])
+        settings = HeadSettings(
+            kind="single", labels=self.options.sentiment_classes, max_length=max_length
+        )
+        return {"sentiment": ClassifierHead.of_layer(layer, settings)}
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
         """The most likely class [N]; 1 where two texts are called paraphrases; or the score.

@@ -12,6 +12,7 @@ import tomli_w
 
 from isotune.bundled import BUNDLED_MODEL, local_model
 from isotune.data import DATASETS
+from isotune.encoder.classifier_head import tasks_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
@@ -67,6 +68,7 @@ def model_card(
     return template("card.md.j2").render(
         name=_title(source, run is not None),
         encoder=encoder,
+        tasks=tasks_of(folder),
         run=run,
         onnx=onnx,
         licence=licence,

@@ -6,7 +6,7 @@ The comparison uses the encoder as users get it: from the folder, not from memor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
+from isotune.encoder.classifier import Classifier
+from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
@@ -73,6 +75,15 @@ class Result:
     def encoder(self) -> Encoder:
         """The kept encoder, loaded when it is first asked for."""
         return Encoder.load(self.folder / "encoder")
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The kept encoder with its classifier, loaded when it is first asked for.
+
+        Raises:
+            InputError: the method trains no classifier, or several.
+        """
+        return Classifier.load(self.folder / "encoder")
 
     @property
     def verdict(self) -> Verdict | None:
@@ -154,8 +165,8 @@ class MeasuredEncoder(NamedTuple):
     """How long it took to load the encoder and to measure it."""
 
 
-def save_kept(encoder: Encoder, folder: Path) -> Path:
-    """Saves the kept encoder in the run folder.
+def save_kept(encoder: Encoder, folder: Path, heads: Mapping[str, ClassifierHead]) -> Path:
+    """Saves the kept encoder in the run folder, with the classifiers of its tasks.
 
     An encoder that lies there stays until the new one is whole.
     """
@@ -164,7 +175,7 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     old = folder / "encoder.old"
     for leftover in (new, old):
         remove(leftover)
-    encoder.save(new)
+    encoder.save(new, heads)
     if kept.exists():
         kept.rename(old)
     new.rename(kept)

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython
+from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
 from isotune.engine.objectives import build_objectives
 from isotune.engine.step import Parts, TrainingFailed
 from isotune.engine.workers import Workers, was_restarted, workers_of_run
 from isotune.evaluation import RunEvaluation
 from isotune.files import inside, verify_checksums
-from isotune.methods.method import Method
+from isotune.methods.method import ROWS, Method
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.training import run_folder
@@ -55,7 +56,7 @@ from isotune.training.request import (
 )
 from isotune.training.run_data import RunData
 from isotune.training.run_folder import OpenedRun
-from isotune.training.selection import choose_scorer, score_kept
+from isotune.training.selection import calibrated, choose_scorer, score_kept
 from isotune.training.signals import StopSignal
 from isotune.training.stage import StageTraining
 from isotune.training.what_next import EndedRun, what_next
@@ -193,6 +194,8 @@ class _Run:
         self.rows = rows
         self.chosen_by_model = chosen_by_model
         self.model = start_of(opened.recipe, context)
+        # The classifiers of the kept step, by the names of their feeds.
+        self.heads: Mapping[str, ClassifierHead] = {}
 
     def run(self) -> Result:
         tell_recipe(self.recipe, self.chosen_by_model, self.model, self.context)
@@ -287,10 +290,27 @@ class _Run:
         # This frees the optimiser's state before the evaluation needs memory.
         del training
         self._load_best(kept_parts, encoder, method)
+        length = min(options.max_length, encoder.max_length)
+        self.heads = self._heads_to_keep(method, length)
         if failure:
             raise failure
         if data.dev and self.progress.over:
             score_kept(encoder, method, data, self.context, self.progress, options.chunk_size)
+            self.heads = calibrated(
+                self.heads, encoder, method, data.dev, self.workers, options.chunk_size
+            )
+
+    def _heads_to_keep(self, method: Method, length: int) -> Mapping[str, ClassifierHead]:
+        """The method's classifiers. They are not trained where step 0 is kept."""
+        heads = method.classifiers(length)
+        progress = self.progress
+        untrained = run_folder.best_file(progress.stage, 0)
+        if heads and progress.best_file in ("", untrained):
+            self.recorder.say(
+                "step 0 is kept, whose classifier is untrained: the encoder is kept without one"
+            )
+            return {}
+        return heads
 
     def _end_of_stage(self, number: int, measure_start: Callable[[], MeasuredEncoder]) -> float:
         """When the stage has to be over.
@@ -327,7 +347,8 @@ class _Run:
         """Saves the kept encoder, and compares it with the start unless a signal came."""
         progress = self.progress
         signal = self.context.stop.received
-        kept_folder = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder))
+        heads = self._heads_by_task()
+        kept_folder = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder, heads))
         if signal and not progress.over:
             self.recorder.say(f"encoder so far: {kept_folder}, from {progress.place_of_best}")
             return Result(self.folder, None, None, signal.name)
@@ -346,6 +367,13 @@ class _Run:
                 self.recorder.say(line)
             self.recorder.say(comparison.decision)
         return Result(self.folder, report, comparison, None)
+
+    def _heads_by_task(self) -> dict[str, ClassifierHead]:
+        """The classifiers to save; that of the only feed has no name."""
+        heads = dict(self.heads)
+        if ROWS in heads:
+            heads[""] = heads.pop(ROWS)
+        return heads
 
     def _mark_finished(self) -> None:
         self.workers.on_rank_zero(self.recorder.sync)

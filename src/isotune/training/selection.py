@@ -15,7 +15,7 @@ When a stage is over, predictions.npz gets the predictions of the kept encoder: 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -23,9 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from isotune.data.packed import Packed
 from isotune.data.tokens import TokenDataset
+from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.engine.forward import StepEncoding
@@ -362,25 +364,72 @@ def predict(
     Both are class numbers or scores [N]. The workers encode the rows together, in passes as those
     of a step.
     """
-    encoder.eval()
-    method.eval()
     result = {}
     for name, feed in feeds.items():
-        store = rows[name]
-        first, end = (round(share * len(store)) for share in feed.part)
-        if first == end:
-            raise InputError(
-                f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row"
-            )
         predicted = []
-        parts = math.ceil((end - first) / ROWS_AT_ONCE)
-        for places in np.array_split(np.arange(first, end), parts):
-            batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
-            encoding = StepEncoding(encoder, workers, chunk_size=chunk_size)
-            encoded = encoding.encode(method.views(batch))
+        for encoded in _encoded(encoder, method, feed, rows[name], workers, chunk_size):
             predicted.append(method.predict(name, encoded))
-        assert store.targets is not None
-        result[name] = torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy()
+        result[name] = torch.cat(predicted).cpu().numpy(), _right(feed, rows[name])
+    return result
+
+
+def _encoded(
+    encoder: Encoder,
+    method: Method,
+    feed: ScoredFeed,
+    store: TokenDataset,
+    workers: Workers,
+    chunk_size: int | None,
+) -> Iterator[list[Tensor]]:
+    """The vectors of each view of the feed's rows, some rows at a time."""
+    encoder.eval()
+    method.eval()
+    first, end = _part(feed, len(store))
+    if first == end:
+        raise InputError(
+            f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row"
+        )
+    parts = math.ceil((end - first) / ROWS_AT_ONCE)
+    for places in np.array_split(np.arange(first, end), parts):
+        batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
+        encoding = StepEncoding(encoder, workers, chunk_size=chunk_size)
+        yield encoding.encode(method.views(batch))
+
+
+def _part(feed: ScoredFeed, rows: int) -> tuple[int, int]:
+    """The numbers of the feed's first row, and of the row after its last."""
+    first, end = (round(share * rows) for share in feed.part)
+    return first, end
+
+
+def _right(feed: ScoredFeed, store: TokenDataset) -> Values:
+    """The class numbers or scores [N] of the feed's rows."""
+    first, end = _part(feed, len(store))
+    assert store.targets is not None
+    return store.targets[first:end].numpy()
+
+
+@fast_float32()
+@torch.no_grad()
+def calibrated(
+    heads: Mapping[str, ClassifierHead],
+    encoder: Encoder,
+    method: Method,
+    dev_rows: Mapping[str, TokenDataset],
+    workers: Workers,
+    chunk_size: int | None,
+) -> dict[str, ClassifierHead]:
+    """The heads of a method, with temperatures that fit the dev rows; scores have none."""
+    feeds = method.scored("dev")
+    result = dict(heads)
+    for name, head in heads.items():
+        if head.kind == "score" or name not in dev_rows:
+            continue
+        outputs = []
+        for encoded in _encoded(encoder, method, feeds[name], dev_rows[name], workers, chunk_size):
+            outputs.append(head.outputs(encoded[0].cpu().numpy()))
+        right = _right(feeds[name], dev_rows[name])
+        result[name] = head.calibrated(np.concatenate(outputs), right.astype(np.int64))
     return result
 
 

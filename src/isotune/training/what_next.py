@@ -1,7 +1,8 @@
 """The commands that the end of a run suggests. They agree with the verdict.
 
 A command that uses an encoder names the new one only after NEW, and else the start. An encoder that
-was tuned to predict labels is not for search. Of pairs, the second texts are searched, each once.
+was tuned to predict labels is not for search; its classifier predicts new texts. Of pairs, the
+second texts are searched, each once.
 """
 
 import json
@@ -18,6 +19,7 @@ from isotune.data.derived import RowQuery
 from isotune.data.records import Opened
 from isotune.data.rows import Record, Sentence, normalized, text_value
 from isotune.data.sources import read_records
+from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import words_of_needed
@@ -38,6 +40,9 @@ TEXT = "TEXT"
 
 ANSWER_FIELDS = ("sentence2", "positive")
 """The second texts of pairs, such as the answers to questions."""
+
+PREDICTED_FIELDS = ("sentence", "sentence1", "sentence2")
+"""The texts that a classifier reads."""
 
 ANSWERS = "answers.jsonl"
 """The file, in the run folder, of the first row of each answer, where answers have copies."""
@@ -94,6 +99,8 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield from _compare_with_finished(run)
     if not run.predicts:
         yield from _search(run)
+    if tasks_of(run.kept):
+        yield from _predict(run)
 
 
 def _label(run: EndedRun) -> Iterator[str]:
@@ -157,6 +164,23 @@ def _search(run: EndedRun) -> Iterator[str]:
     device = "".join(f" {word}" for word in _device_words())
     yield f'  isotune search {index} "YOUR QUESTION"{device}'
     yield f"  isotune serve {encoder} --index {index}"
+
+
+def _predict(run: EndedRun) -> Iterator[str]:
+    """How to predict new texts by the classifiers that lie beside the kept encoder."""
+    tasks = tasks_of(run.kept)
+    task = ""
+    if len(tasks) > 1:
+        task = f" --task {shlex.quote(tasks[0])}"
+    columns = ""
+    for field in PREDICTED_FIELDS:
+        if field in run.recipe.columns:
+            columns += f" {shlex.quote(f'{field}={run.recipe.columns[field]}')}"
+    if columns:
+        columns = f" --columns{columns}"
+    out = shlex.quote(f"{run.folder}-predicted.csv")
+    yield "predict new texts by the classifier; FILE stands for a file of them:"
+    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{columns}{task} --out {out}"
 
 
 def _encoder_words(encoder: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from isotune import Classifier, ClassifierHead, HeadSettings
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.pooling import Pooling
@@ -163,7 +164,9 @@ def test_what_is_refused_leaves_nothing(
 ) -> None:
     encoder = exported.with_name("encoder")
     graph = exported / "model.onnx"
-    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: shutil.copy(graph, path))
+    monkeypatch.setattr(
+        onnx_export, "_write_graph", lambda encoder, classifier, path: shutil.copy(graph, path)
+    )
     (tmp_path / "there").mkdir()
     with pytest.raises(InputError, match="there: it exists already; give another name"):
         export_onnx(tmp_path / "missing", tmp_path / "there")
@@ -178,6 +181,60 @@ def test_what_is_refused_leaves_nothing(
     ):
         export_onnx(encoder, tmp_path / "new")
     assert {path.name for path in tmp_path.iterdir()} == {"there"}
+
+
+PREDICT_WITHOUT_TORCH = """
+import json, runpy, sys
+sys.modules.update(dict.fromkeys(["torch", "transformers", "isotune"]))
+example = runpy.run_path(sys.argv[1])
+texts = json.load(sys.stdin)
+proba = example["predict_proba"](texts).tolist() if "predict_proba" in example else None
+print(json.dumps([example["encode"](texts).tolist(), example["predict"](texts), proba]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["single", "multi", "score"])
+def test_a_process_without_torch_predicts_what_the_classifier_predicts(
+    kind: str, load: Callable[..., Encoder], sentences: list[str], tmp_path: Path
+) -> None:
+    encoder = load(Dense(32, 8), prompt="a {sentence} is {mask}", pooling="mean")
+    labels = () if kind == "score" else ("bad", "good", "so so")
+    settings = HeadSettings(
+        kind=kind, labels=labels, temperature=2.0, pooling="cls", heads=False, max_length=9
+    )
+    generator = np.random.default_rng(3)
+    weights = generator.normal(size=(settings.width, 32)).astype(np.float32)
+    head = ClassifierHead(settings, weights, np.ones(settings.width, np.float32))
+    Classifier(encoder, head).save(tmp_path / "encoder")
+    assert export_onnx(tmp_path / "encoder", tmp_path / "onnx") < TOLERANCE
+    command = [sys.executable, "-c", PREDICT_WITHOUT_TORCH, str(tmp_path / "onnx" / "encode.py")]
+    done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    vectors, predicted, proba = json.loads(done.stdout)
+    classifier = Classifier.load(tmp_path / "encoder")
+    np.testing.assert_allclose(vectors, encoder.encode(sentences), atol=TOLERANCE)
+    expected = classifier.predict(sentences)
+    if kind == "score":
+        np.testing.assert_allclose(predicted, expected, atol=TOLERANCE)
+        return
+    np.testing.assert_allclose(proba, classifier.predict_proba(sentences), atol=TOLERANCE)
+    if kind == "multi":
+        expected = list(map(list, expected))
+    assert predicted == expected
+
+
+def test_a_classifier_of_pairs_is_left_out_of_an_export(
+    load: Callable[..., Encoder],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    encoder = load()
+    settings = HeadSettings(kind="score", pairs=True)
+    head = ClassifierHead(settings, np.ones((1, 32), np.float32), np.ones(1, np.float32))
+    Classifier(encoder, head).save(tmp_path / "encoder")
+    export_onnx(tmp_path / "encoder", tmp_path / "onnx")
+    assert "its classifier of pairs is left out" in caplog.text
+    assert not (tmp_path / "onnx" / "classifier.json").exists()
 
 
 @pytest.mark.slow

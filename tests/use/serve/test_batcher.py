@@ -78,7 +78,11 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
         filled = Batcher([tiny, other])
 
         async def check(encoder: Encoder, texts: list[str]) -> None:
-            ids = [tokens async for part in filled.tokenize(encoder, texts) for tokens in part]
+            ids = [
+                tokens
+                async for part in filled.tokenize(encoder, texts)
+                for tokens in part.columns[0]
+            ]
             encoded = await filled.encode(encoder, ids)
             np.testing.assert_allclose(
                 encoded.vectors, encoder.encode(texts, normalize=True), atol=1e-6

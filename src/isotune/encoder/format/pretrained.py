@@ -86,6 +86,7 @@ SETTINGS = (
     "tokenizer_config.json",
     "added_tokens.json",
     "modules.json",
+    "classifier.json",
     "special_tokens_map.json",
     "*.index.json",
 )

@@ -1,6 +1,8 @@
 """Exports an encoder as an ONNX folder: the whole graph, the tokenizer, and an example.
 
-    model.onnx      token ids and mask -> sentence vectors: model, pooling and heads
+    model.onnx      token ids and mask -> sentence vectors: model, pooling and heads; and a second
+                    output, the classifier's, if the encoder has one
+    classifier.json the labels of the classifier, and its temperature
     tokenizer.json  for the tokenizers library; it cuts to the encoder's length, and pads to the
                     longest of a batch
     encode.py       the example, complete with the encoder's prompt, which needs no torch
@@ -10,13 +12,14 @@ fastembed and transformers.js (and text-embeddings-inference, by its source) wan
 of model, the special tokens and the encoder's length before they open model.onnx. config.json,
 tokenizer_config.json and sentence_bert_config.json say so.
 
-The folder appears only after the example, run from it, has given the vectors of `Encoder.encode`.
+The folder appears only after the example, run from it, has given the vectors of `Encoder.encode`,
+and the outputs of the classifier.
 """
 
 import logging
 import runpy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -28,14 +31,19 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from isotune.data import read_scored_pairs
+from isotune.encoder.classifier import Classifier, classifiers_of
+from isotune.encoder.classifier_head import SETTINGS
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS, TRANSFORMER_CONFIG, write_json
+from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.pooling import LEAST_WEIGHT
 from isotune.errors import InputError, require_extra
 from isotune.files import atomic_write, rust_writes
 from isotune.report.card import CARD, model_card
 from isotune.report.templates import template
+
+logger = logging.getLogger(__name__)
 
 # The bundled pairs that an export is checked on.
 TEST_PAIRS = "stsb-open:test"
@@ -46,6 +54,8 @@ BATCH = 32
 INPUTS = ("input_ids", "attention_mask")
 # sentence-transformers' name of the vectors.
 OUTPUT = "sentence_embedding"
+# The name of transformers' models for the outputs of a classifier.
+LOGITS = "logits"
 
 
 def export_onnx(model: str | Path, out: str | Path) -> float:
@@ -57,29 +67,72 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
     with atomic_write(Path(out), new=True) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
+        classifier = _classifier_of(encoder, model)
         pairs = read_scored_pairs(TEST_PAIRS)
         sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
-        expected = encoder.encode(sentences)
+        expected = {"encode": encoder.encode(sentences)}
+        if classifier is not None:
+            expected["outputs"] = classifier.all_outputs(sentences)
         folder.mkdir()
         _write_tokenizer(encoder, folder)
-        _write_example(encoder, folder / "encode.py")
-        _write_graph(encoder, folder / "model.onnx")
+        _write_example(encoder, classifier, folder / "encode.py")
+        _write_graph(encoder, classifier, folder / "model.onnx")
         _write_configs(encoder, folder)
-        vectors = _run_example(folder, sentences)
-        distances = np.linalg.norm(vectors - expected, axis=1)  # [N]
-        difference = float((distances / np.linalg.norm(expected, axis=1)).max())
+        if classifier is not None:
+            write_json(folder / SETTINGS, classifier.head.settings.model_dump())
+        differences = _differences(folder, sentences, expected)
         # NaN is no difference that is allowed.
-        if not difference <= TOLERANCE:
+        if not max(differences) <= TOLERANCE:
             raise InputError(
                 f"model {model}: the exported graph gives other vectors than the encoder (off by "
-                f"{difference:.0e} of their length, allowed is {TOLERANCE:.0e}); nothing is "
+                f"{max(differences):.0e} of their length, allowed is {TOLERANCE:.0e}); nothing is "
                 "exported"
             )
         (folder / CARD).write_text(model_card(encoder, model, onnx=True), "utf-8")
-    return difference
+    return max(differences)
 
 
-def _write_example(encoder: Encoder, path: Path) -> None:
+def _classifier_of(encoder: Encoder, model: str | Path) -> Classifier | None:
+    """The classifier of sentences in the encoder's folder; None if there is none."""
+    found = []
+    for classifier in classifiers_of(encoder, local_folder(model)).values():
+        if classifier.head.settings.pairs:
+            logger.warning(
+                "model %s: its classifier of pairs is left out, because the graph takes single "
+                "texts",
+                model,
+            )
+        else:
+            found.append(classifier)
+    if len(found) > 1:
+        tasks = ", ".join(classifier.task for classifier in found)
+        raise InputError(
+            f"model {model}: it has classifiers for {tasks}, and a graph has one; save one of "
+            "them by isotune.Classifier.load(MODEL, task=TASK).save(FOLDER), and export that"
+        )
+    if found:
+        return found[0]
+    return None
+
+
+def _differences(
+    folder: Path, sentences: Sequence[str], expected: Mapping[str, NDArray[np.float32]]
+) -> list[float]:
+    """How far the rows of each function of the example are from those that are expected.
+
+    It is the largest distance of a row [N, d], as a share of the row's length, for each function.
+    """
+    example = runpy.run_path(str(folder / "encode.py"))
+    batches = [sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)]
+    differences = []
+    for function, rows in expected.items():
+        found = np.concatenate([example[function](batch) for batch in batches])
+        distances = np.linalg.norm(found - rows, axis=1)  # [N]
+        differences.append(float((distances / np.linalg.norm(rows, axis=1)).max()))
+    return differences
+
+
+def _write_example(encoder: Encoder, classifier: Classifier | None, path: Path) -> None:
     """Writes the example, with what of the prompt is before the sentence."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     prompt = ""
@@ -90,6 +143,7 @@ def _write_example(encoder: Encoder, path: Path) -> None:
         lowercase=encoder.lowercase,
         max_length=encoder.max_length,
         dimension=encoder.dimension,
+        classifier=classifier,
     )
     path.write_text(example, "utf-8")
 
@@ -125,18 +179,15 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
         tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _run_example(folder: Path, sentences: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors that the example gives, [N, d]."""
-    encode = runpy.run_path(str(folder / "encode.py"))["encode"]
-    batches = [sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)]
-    return np.concatenate([encode(batch) for batch in batches])
-
-
-def _write_graph(encoder: Encoder, path: Path) -> None:
+def _write_graph(encoder: Encoder, classifier: Classifier | None, path: Path) -> None:
     """Writes the graph, which changes the encoder's attention."""
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
-    graph = PaddedEncoder(encoder).eval()
+    graph: nn.Module = PaddedEncoder(encoder).eval()
+    outputs = [OUTPUT]
+    if classifier is not None:
+        graph = PaddedClassifier(classifier).eval()
+        outputs = [OUTPUT, LOGITS]
     # torch takes these sizes for no constants.
     ids = torch.full((2, 3), encoder.tokenizer.pad_token_id or 0)
     # Else torch tells of each step.
@@ -148,7 +199,7 @@ def _write_graph(encoder: Encoder, path: Path) -> None:
             dynamo=True,
             verbose=False,
             input_names=INPUTS,
-            output_names=[OUTPUT],
+            output_names=outputs,
             dynamic_shapes={name: {0: "sentences", 1: "tokens"} for name in INPUTS},
         )
     # It is None without `dynamo` only.
@@ -189,6 +240,13 @@ class PaddedEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Encodes a padded batch."""
+        states = self.states(input_ids, attention_mask, self.layers)
+        return self.encode(states, input_ids, attention_mask)
+
+    def states(
+        self, input_ids: Tensor, attention_mask: Tensor, layers: Collection[int]
+    ) -> dict[int, Tensor]:
+        """The hidden states [N, L, d] of these layers."""
         first = self.backbone.first_position
         places = torch.arange(input_ids.shape[1], device=input_ids.device) + first
         positions = places.expand_as(input_ids)  # [N, L]
@@ -201,10 +259,13 @@ class PaddedEncoder(nn.Module):
             "attention_mask": attention_mask,
             "position_ids": positions,
         }
-        states = self.backbone.run_model(inputs, self.layers)
+        return self.backbone.run_model(inputs, layers)
+
+    def encode(self, states: Mapping[int, Tensor], ids: Tensor, mask: Tensor) -> Tensor:
+        """The sentence vectors [N, d] of a padded batch, from its hidden states."""
         shares = [share * states[layer] for layer, share in self.layers.items()]
         average = reduce(add, shares)  # [N, L, d]
-        return self.heads(self._pool(average, input_ids, attention_mask))
+        return self.heads(self._pool(average, ids, mask))
 
     def _pool(self, states: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Pools the averaged hidden states [N, L, d] of a padded batch to [N, d].
@@ -233,3 +294,28 @@ class PaddedEncoder(nn.Module):
                     weights = self.token_weights[ids] * mask
         weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
         return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)
+
+
+class PaddedClassifier(nn.Module):
+    """Token ids and their mask -> sentence vectors [N, d], and outputs [N, classes], float32.
+
+    The arguments are those of `PaddedEncoder`. The model is run once for both.
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        """Takes over the parts of a classifier, as `PaddedEncoder`."""
+        super().__init__()
+        self.encoder = PaddedEncoder(classifier.encoder)
+        self.reader = PaddedEncoder(classifier.reader)
+        head = classifier.head
+        self.linear = nn.Linear(head.dimension, head.settings.width)
+        self.linear.weight.data = torch.from_numpy(head.weights)
+        self.linear.bias.data = torch.from_numpy(head.bias)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Encodes and classifies a padded batch."""
+        layers = {*self.encoder.layers, *self.reader.layers}
+        states = self.encoder.states(input_ids, attention_mask, layers)
+        vectors = self.encoder.encode(states, input_ids, attention_mask)
+        read = self.reader.encode(states, input_ids, attention_mask)
+        return vectors, self.linear(read)

@@ -76,7 +76,16 @@ def answer(body: Struct, field: str, items: Iterable[bytes], count: int) -> Resp
     thread, each when the client has taken the part before it, so other requests go on, and no
     answer is in memory as a whole.
     """
-    parts = _parts(msgspec.json.encode(body), f'"{field}":['.encode(), items)
+    return _response(msgspec.json.encode(body), f'"{field}":['.encode(), items, count)
+
+
+def answer_list(items: Iterable[bytes], count: int) -> Response:
+    """An answer that is a list of `count` items, which are JSON already, written as `answer`."""
+    return _response(b"[]", b"[", items, count)
+
+
+def _response(body: bytes, opening: bytes, items: Iterable[bytes], count: int) -> Response:
+    parts = _parts(body, opening, items)
     if count <= FEW:
         return Response(b"".join(parts), media_type="application/json")
     return StreamingResponse(parts, media_type="application/json")

@@ -28,7 +28,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
+from isotune.data.tokens import Tokenized
 from isotune.encoder.calibration import Calibration, required
+from isotune.encoder.classifier import Classifier
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
@@ -36,8 +38,8 @@ from isotune.files import read_json
 from isotune.use.search import Hit, Index
 from isotune.use.search.store import ReadError
 from isotune.use.serve import bodies
-from isotune.use.serve.answers import FAILED, Refused, answer
-from isotune.use.serve.batcher import Batcher, Encoded, Work
+from isotune.use.serve.answers import FAILED, Refused, answer, answer_list
+from isotune.use.serve.batcher import Batcher, Encoded, Text, Work, characters
 from isotune.use.serve.bodies import Operation, describe
 from isotune.use.serve.gate import EXCESS, Budget, Gate, Metrics
 from isotune.use.serve.limits import USUAL, Limits
@@ -58,6 +60,8 @@ SEARCHES = 2
 SMALL_BODY = 2**16
 # Writing the counts takes milliseconds, so they are written again only after so many seconds.
 COUNTS_SECONDS = 0.1
+# What a server has whose encoders were not trained on labels.
+NO_CLASSIFIERS: Mapping[str, Classifier] = {}
 # Columns have any type; dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity
 # null.
 as_json = partial(to_json, bytes_mode="base64", inf_nan_mode="null")
@@ -75,9 +79,15 @@ class Service:
     """The name of the index's encoder."""
 
     def __init__(
-        self, encoders: Mapping[str, Encoder], limits: Limits, index: Index | None, has_keys: bool
+        self,
+        encoders: Mapping[str, Encoder],
+        classifiers: Mapping[str, Classifier],
+        limits: Limits,
+        index: Index | None,
+        has_keys: bool,
     ) -> None:
         self.encoders = dict(encoders)
+        self.classifiers = dict(classifiers)
         self.limits = limits
         self.counters = Metrics()
         self.state = bodies.Health(has_keys, index is not None)
@@ -144,30 +154,64 @@ class Service:
         encoder = self.encoders[model]
         work = Work(self.batcher, texts)
         scope[EXCESS] = work.excess
-        ids: list[list[int]] = []
-        tokens = 0
+        tokens = await self._tokenize(scope, encoder, texts, param, role)
+        work.tokens = sum(map(len, tokens.columns[0]))
+        encoded = await self.batcher.encode(encoder, tokens.columns[0])
+        self._count(model, encoder, encoded, texts)
+        return encoded
+
+    async def _read_by(
+        self, scope: Scope, model: str, classifier: Classifier, texts: Sequence[Text]
+    ) -> Encoded:
+        """The vectors of texts or pairs that a classifier reads, as `encode`."""
+        self._refuse_long(texts, "inputs")
+        encoder = classifier.reader
+        work = Work(self.batcher, texts)
+        scope[EXCESS] = work.excess
+        tokens = await self._tokenize(scope, encoder, texts, "inputs")
+        work.tokens = sum(map(len, tokens.columns[0]))
+        encoded = await self.batcher.encode(
+            encoder, tokens.columns[0], tokens.firsts, normalize=False
+        )
+        self._count(model, encoder, encoded, texts)
+        return encoded
+
+    async def _tokenize(
+        self,
+        scope: Scope,
+        encoder: Encoder,
+        texts: Sequence[Text],
+        param: str,
+        role: str | None = None,
+    ) -> Tokenized:
+        """The tokens of all texts; refuses too many of them."""
+        ids: list[Sequence[int]] = []
+        firsts: list[int] = []
+        count = 0
         async for part in self.batcher.tokenize(encoder, texts, role):
-            ids += part
-            tokens += sum(map(len, part))
-            if tokens > self.limits.tokens:
+            ids += part.columns[0]
+            firsts += part.firsts or ()
+            count += sum(map(len, part.columns[0]))
+            if count > self.limits.tokens:
                 message = f"more than {self.limits.tokens:,} tokens; send fewer texts in a request"
                 raise Refused(400, message, param=param)
-            self.tokens.take(scope, tokens)
-        work.tokens = tokens
-        encoded = await self.batcher.encode(encoder, ids)
+            self.tokens.take(scope, count)
+        return Tokenized([ids], firsts or None)
+
+    def _count(self, model: str, encoder: Encoder, encoded: Encoded, texts: Sequence[Text]) -> None:
+        """Counts what was encoded; refuses vectors that are no numbers."""
         refuse_no_numbers(encoded.vectors, texts)
         encoder.note_cut(encoded.cut, len(texts))
         self.counters.texts.labels(model).inc(len(texts))
         self.counters.tokens.labels(model).inc(encoded.tokens)
         self.counters.cut.labels(model).inc(encoded.cut)
-        return encoded
 
-    def _refuse_long(self, texts: Sequence[str], param: str) -> None:
+    def _refuse_long(self, texts: Sequence[Text], param: str) -> None:
         """Refuses too many texts, and a text that is too long."""
         most = self.limits.items
         if len(texts) > most:
             raise Refused(400, f"{len(texts):,} texts; a request may have {most:,}", param=param)
-        longest = max(map(len, texts))
+        longest = max(map(characters, texts))
         most = self.limits.characters
         if longest > most:
             raise Refused(
@@ -211,6 +255,41 @@ class Service:
         rows = (json.dumps(scale(row).tolist()).encode() for row in cosines)
         usage = bodies.Usage(encoded.tokens, encoded.tokens)
         return answer(bodies.Similarities(model, [], usage), "similarities", rows, len(first))
+
+    async def predict(self, scope: Scope, body: bodies.PredictRequest) -> Response:
+        """Predict the labels of texts, as text-embeddings-inference."""
+        model, classifier = self._classifier(body.model)
+        texts, is_batch = _texts_to_predict(body.inputs, classifier.head.settings.pairs)
+        encoded = await self._read_by(scope, model, classifier, texts)
+        head = classifier.head
+        outputs = head.outputs(encoded.vectors)
+        scores = outputs
+        if head.kind != "score" and not body.raw_scores:
+            scores = head.probabilities(outputs)
+        rows = (_ranked(head.labels or ("score",), row) for row in scores)
+        if is_batch:
+            return answer_list(map(msgspec.json.encode, rows), len(texts))
+        return answer_list(map(msgspec.json.encode, next(rows)), 1)
+
+    def _classifier(self, model: str | None) -> tuple[str, Classifier]:
+        """The name and the classifier that a request means."""
+        if not self.classifiers:
+            raise Refused(
+                404,
+                "this server has no classifier: none of its encoders was trained on labels; "
+                "isotune train FILE --method finetune-sentence makes one",
+                code="model_not_found",
+                param="model",
+            )
+        if model is None:
+            model = next(iter(self.classifiers))
+        if model not in self.classifiers:
+            message = (
+                f"model {model!r:.200} has no classifier; this server has classifiers of "
+                f"{', '.join(self.classifiers)}"
+            )
+            raise Refused(404, message, code="model_not_found", param="model")
+        return model, self.classifiers[model]
 
     async def search(self, scope: Scope, body: bodies.SearchRequest) -> Response:
         """Search the index."""
@@ -282,6 +361,13 @@ class Service:
                 takes=bodies.SimilarityRequest,
                 gives=bodies.Similarities,
             ),
+            Operation(
+                method="POST",
+                path="/predict",
+                do=self.predict,
+                takes=bodies.PredictRequest,
+                gives=bodies.Predictions,
+            ),
             Operation("GET", "/v1/models", self.models, None, bodies.Models),
             Operation("GET", "/v1/models/{name:path}", self.model_named, None, bodies.Model),
             Operation("GET", HEALTH, self.health, None, bodies.Health),
@@ -311,6 +397,7 @@ class Service:
 def application(
     encoders: Mapping[str, Encoder],
     *,
+    classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS,
     limits: Limits = USUAL,
     keys: Sequence[str] = (),
     origins: Sequence[str] = (),
@@ -319,12 +406,14 @@ def application(
 ) -> ASGIApp:
     """Makes the whole ASGI application for encoders by name; the first answers where none is named.
 
+    The `classifiers`, by name, are those of these encoders.
+
     Requests need one of the `keys`. Without keys, they have to call the server by one of the
     `hosts`, if there are any: so a page of the web that lets a name of its own point here (DNS
     rebinding) can't reach it. Scripts of the pages of `origins` may call the server (CORS). The
     encoder of the `index` is one of the encoders.
     """
-    service = Service(encoders, limits, index, bool(keys))
+    service = Service(encoders, classifiers, limits, index, bool(keys))
     operations = service.operations()
     app: ASGIApp = Gate(
         _router(service, operations),
@@ -386,6 +475,42 @@ def _fixed_answers(operations: Sequence[Operation]) -> dict[str, Response]:
     description = msgspec.json.encode(describe(operations))
     answers[SCHEMA] = Response(description, media_type="application/json")
     return answers
+
+
+def _texts_to_predict(
+    inputs: str | list[str | list[str]], are_pairs: bool
+) -> tuple[Sequence[Text], bool]:
+    """The texts or pairs of a request, and whether they are a batch."""
+    is_batch = not isinstance(inputs, str) and isinstance(inputs[0], list)
+    items: Sequence[object] = [inputs]
+    if is_batch:
+        items = inputs
+    texts: list[Text] = []
+    for item in items:
+        parts = item
+        if isinstance(item, str):
+            parts = [item]
+        texts.append(_text_to_predict(parts, are_pairs))
+    return texts, is_batch
+
+
+def _text_to_predict(parts: Any, is_pair: bool) -> Text:
+    """A text of a request, or a pair of texts."""
+    if len(parts) == 2 and is_pair and all(isinstance(part, str) for part in parts):
+        return parts[0], parts[1]
+    if len(parts) == 1 and not is_pair and isinstance(parts[0], str):
+        text: str = parts[0]
+        return text
+    wanted = 'a text, or a batch of them: [["a text"], ["another"]]'
+    if is_pair:
+        wanted = 'a pair ["first", "second"], or a batch: [["a", "b"], ["c", "d"]]'
+    raise Refused(400, f"inputs: this classifier takes {wanted}", param="inputs")
+
+
+def _ranked(labels: Sequence[str], scores: NDArray[np.float32]) -> list[bodies.Prediction]:
+    """A prediction for each label, the highest score first."""
+    order = np.argsort(-scores, kind="stable")
+    return [bodies.Prediction(float(scores[number]), labels[number]) for number in order]
 
 
 def _written(vectors: NDArray[np.float32], in_bytes: bool) -> Iterator[bytes]:

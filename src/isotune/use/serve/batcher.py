@@ -16,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import pack
+from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import tokens_of, tokens_of_pairs
 from isotune.kernels.cpu.prepacked import prepacked
 from isotune.kernels.threads import compute_alone
 
@@ -44,12 +46,15 @@ PATIENCE = 64
 PART_CHARACTERS = 8192
 SHORT_CHARACTERS = 1024
 
+Text: TypeAlias = str | tuple[str, str]
+"""A text, or a pair of texts that are one sequence."""
+
 
 class Encoded(NamedTuple):
     """The vectors of a request's texts."""
 
     vectors: NDArray[np.float32]
-    """[n, d], each of length 1."""
+    """[n, d], each of length 1 unless a classifier reads them."""
     tokens: int
     """The tokens of all texts, special tokens included."""
     cut: int
@@ -59,12 +64,12 @@ class Encoded(NamedTuple):
 class Work:
     """The texts of a request, beside all that the server does from when the request came."""
 
-    def __init__(self, batcher: Batcher, texts: Sequence[str]) -> None:
+    def __init__(self, batcher: Batcher, texts: Sequence[Text]) -> None:
         self._batcher = batcher
         self._start = time.monotonic()
         self._read_before = batcher.characters_read
         self._encoded_before = batcher.tokens_encoded
-        self._characters = sum(map(len, texts))
+        self._characters = sum(map(characters, texts))
         # None until all texts are tokenised.
         self.tokens: int | None = None
 
@@ -91,9 +96,17 @@ class _Job:
     Texts are taken shortest first, so that texts of a batch have similar lengths.
     """
 
-    def __init__(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        ids: Sequence[Sequence[int]],
+        firsts: Sequence[int] | None,
+        normalize: bool,
+    ) -> None:
         self.encoder = encoder
         self.ids = ids
+        self.firsts = firsts
+        self.normalize = normalize
         self.done: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
         # The numbers of the texts that no worker has taken, the next one last.
         self.waiting = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
@@ -108,7 +121,11 @@ class _Job:
 
 
 _Batch: TypeAlias = list[tuple[_Job, int]]
-"""The texts of a batch, all for one encoder: the job, and the number of the text in the job."""
+"""The texts of a batch: the job, and the number of the text in the job.
+
+All jobs are for one encoder. So all are pairs or none is, and all are normalised or none is: what a
+classifier reads has an encoder of its own.
+"""
 
 
 class Batcher:
@@ -145,28 +162,38 @@ class Batcher:
         )
 
     async def tokenize(
-        self, encoder: Encoder, texts: Sequence[str], role: str | None = None
-    ) -> AsyncIterator[list[list[int]]]:
-        """The token ids of texts, part by part, as `Encoder.tokenize` gives them.
+        self, encoder: Encoder, texts: Sequence[Text], role: str | None = None
+    ) -> AsyncIterator[Tokenized]:
+        """The tokens of texts, part by part; the two texts of a pair are one sequence.
 
-        They have the prompt of a role, if there is one.
+        Texts have the prompt of a role, if there is one.
         """
         loop = asyncio.get_running_loop()
-        tokenize = encoder.tokenize
         if role:
-            tokenize = encoder.prompted(role).tokenize
+            encoder = encoder.prompted(role)
+        tokenize: Callable[[Encoder, Sequence[Any]], Tokenized] = tokens_of
+        if isinstance(texts[0], tuple):
+            tokenize = tokens_of_pairs
         for part in _parts(texts):
-            thread = self._tokenizing[sum(map(len, part)) <= SHORT_CHARACTERS]
-            ids = await loop.run_in_executor(thread, tokenize, part)
-            self.characters_read += sum(map(len, part))
-            yield ids
+            size = sum(map(characters, part))
+            thread = self._tokenizing[size <= SHORT_CHARACTERS]
+            tokens = await loop.run_in_executor(thread, tokenize, encoder, part)
+            self.characters_read += size
+            yield tokens
 
-    async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
+    async def encode(
+        self,
+        encoder: Encoder,
+        ids: Sequence[Sequence[int]],
+        firsts: Sequence[int] | None = None,
+        normalize: bool = True,
+    ) -> Encoded:
         """Encodes the token ids of texts, at least one.
 
-        If the caller is cancelled, the rest is not encoded.
+        Of pairs, `firsts` has the tokens of each first text. `normalize` scales each vector to
+        length 1. If the caller is cancelled, the rest is not encoded.
         """
-        job = _Job(encoder, ids)
+        job = _Job(encoder, ids, firsts, normalize)
         with self._changed:
             self._queue(job)
             self._changed.notify_all()
@@ -266,25 +293,38 @@ class Batcher:
         return batch
 
 
-def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+def characters(text: Text) -> int:
+    """The characters of a text, or of both texts of a pair."""
+    if isinstance(text, str):
+        return len(text)
+    return sum(map(len, text))
+
+
+def _parts(texts: Sequence[Text]) -> Iterator[Sequence[Text]]:
     """Texts in parts of at most `PART_CHARACTERS`, or of one text."""
     start = 0
-    characters = 0
+    size = 0
     for end, text in enumerate(texts):
-        if end > start and characters + len(text) > PART_CHARACTERS:
+        if end > start and size + characters(text) > PART_CHARACTERS:
             yield texts[start:end]
             start = end
-            characters = 0
-        characters += len(text)
+            size = 0
+        size += characters(text)
     yield texts[start:]
 
 
 @torch.no_grad()
 def _encode(batch: _Batch) -> NDArray[np.float32]:
-    encoder = batch[0][0].encoder
+    first_job = batch[0][0]
+    encoder = first_job.encoder
     ids = [job.ids[i] for job, i in batch]
-    vectors: Tensor = encoder(pack(ids).to(encoder.device)).float()
-    return torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+    firsts = None
+    if first_job.firsts is not None:
+        firsts = [job.firsts[i] for job, i in batch if job.firsts is not None]
+    vectors: Tensor = encoder(pack(ids, firsts).to(encoder.device)).float()
+    if first_job.normalize:
+        vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    return vectors.cpu().numpy()
 
 
 def _fail(job: _Job, error: Exception) -> None:

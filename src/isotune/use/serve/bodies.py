@@ -7,7 +7,7 @@ wanted: four megabytes take a few milliseconds, or a tenth of a second if they a
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
@@ -158,6 +158,39 @@ class Similarities(Struct):
     usage: Usage
 
 
+class PredictRequest(Struct):
+    """Texts to classify, as in text-embeddings-inference. Unknown fields are not read."""
+
+    inputs: Annotated[
+        str | Annotated[list[str | list[str]], Meta(min_length=1, max_length=USUAL.items)],
+        Meta(
+            description='A text; a pair of texts, as ["first", "second"]; or a batch of 1 to 2,048 '
+            'texts or pairs, each in a list of its own: [["a text"], ["another"]].'
+        ),
+    ]
+    raw_scores: Annotated[
+        bool, Meta(description="Whether to give the outputs of the layer, and no probabilities.")
+    ] = False
+    truncate: Annotated[
+        bool, Meta(description="Is not read: a text that is too long is cut in any case.")
+    ] = False
+    model: Annotated[
+        str | None,
+        Meta(description="The name of a classifier of this server. Unset: the first classifier."),
+    ] = None
+
+
+class Prediction(Struct):
+    """A label and its probability. A classifier of numbers has the only label "score"."""
+
+    score: float
+    label: str
+
+
+Predictions = list[Prediction | list[Prediction]]
+"""A prediction for each label, the most likely first; of a batch, such a list for each text."""
+
+
 class Model(Struct):
     """An encoder of this server."""
 
@@ -247,29 +280,33 @@ class Operation(NamedTuple):
     path: str
     do: Callable[[Any, Any], Awaitable[Any]]
     takes: type[Struct] | None
-    gives: type[Struct] | None
-    """What the answer has; None for a text."""
+    gives: Any
+    """The type of the answer; None for a text."""
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The description of all operations, which becomes /openapi.json."""
-    kinds: set[type[Struct]] = {ErrorBody}
+    kinds: dict[Any, None] = {ErrorBody: None}
+    for operation in operations:
+        kinds |= dict.fromkeys(kind for kind in (operation.takes, operation.gives) if kind)
+    described, components = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    schemas = dict(zip(kinds, described, strict=True))
     paths = {}
     for operation in operations:
-        kinds.update(kind for kind in (operation.takes, operation.gives) if kind)
         path = operation.path.replace(":path", "")
-        paths[path] = {operation.method.lower(): _described(operation)}
-    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+        paths[path] = {operation.method.lower(): _described(operation, schemas)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "isotune", "version": isotune.__version__, "description": TEXT},
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": components},
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
-    """The description of an operation, as OpenAPI has it."""
+def _described(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+    """The description of an operation, as OpenAPI has it, with the schemas of all bodies."""
     parameters = []
     if "{name" in operation.path:
         schema = {"type": "string"}
@@ -280,18 +317,20 @@ def _described(operation: Operation) -> dict[str, Any]:
         "parameters": parameters,
     }
     if operation.takes is not None:
-        described["requestBody"] = {"required": True, "content": _content(operation.takes)}
+        content = _content(schemas[operation.takes])
+        described["requestBody"] = {"required": True, "content": content}
+    answer = {"text/plain": {"schema": {"type": "string"}}}
+    if operation.gives is not None:
+        answer = _content(schemas[operation.gives])
     described["responses"] = {
-        "200": {"description": "The answer", "content": _content(operation.gives)},
+        "200": {"description": "The answer", "content": answer},
         "default": {
             "description": "The request is refused, or the server failed",
-            "content": _content(ErrorBody),
+            "content": _content(schemas[ErrorBody]),
         },
     }
     return described
 
 
-def _content(kind: type[Struct] | None) -> dict[str, Any]:
-    if kind is None:
-        return {"text/plain": {"schema": {"type": "string"}}}
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}
+def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
