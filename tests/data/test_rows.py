@@ -101,11 +101,6 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
             "corpus.tsv:2: label is blank",
         ),
         ({"sentence": 3}, Sentence, "corpus.tsv:2: sentence must be text, not 3"),
-        (
-            {"sentence1": "a", "sentence2": "b", "label": 0.5},
-            LabelledPair,
-            "label must be text, not 0.5",
-        ),
         ({"sentence": "a \ud83d b"}, Sentence, "corpus.tsv:2: sentence has half a surrogate pair"),
         (
             {"sentence": "a"},
@@ -133,28 +128,50 @@ def test_an_unusable_record_is_refused(
 
 def test_several_blank_labels_are_counted() -> None:
     labels: list[object] = ["x", " ", "y", None, math.nan, "", "z"]
-    records = [{"text": "a", "label": label} for label in labels]
+    records = [{"sentence1": "a", "sentence2": "b", "label": label} for label in labels]
     with pytest.raises(InputError) as error:
-        rows(records, LabelledSentence)
+        rows(records, LabelledPair)
     assert str(error.value) == (
         "corpus.tsv:3: label is blank, and so it is in 3 later rows; fill them, or delete the rows"
     )
 
 
+def test_a_labelled_sentence_without_text_or_label_is_left_out_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    values: list[tuple[object, object]] = [("a", "x"), ("b", ""), (None, "y"), ("c", math.nan)]
+    records = [{"text": text, "label": label} for text, label in values]
+    assert rows(records, LabelledSentence) == [LabelledSentence("a", "x")]
+    assert caplog.messages == [
+        "corpus.tsv: 3 unlabelled or blank rows left out, of the lines 3, 4, 5"
+    ]
+    with pytest.raises(InputError, match=r"corpus\.tsv: no row has both a text and a label"):
+        rows(records[1:], LabelledSentence)
+
+
 def test_the_first_blank_value_is_told_though_a_later_record_is_malformed() -> None:
     def records() -> Iterator[tuple[int, dict[str, object]]]:
-        yield 2, {"text": "a", "label": ""}
-        yield 3, {"text": "b", "label": ""}
+        yield 2, {"sentence1": "a", "sentence2": "b", "label": ""}
+        yield 3, {"sentence1": "c", "sentence2": "d", "label": ""}
         raise InputError("corpus.tsv:4: malformed")
 
     with pytest.raises(InputError, match=r"^corpus\.tsv:2: label is blank, .* in 1 later row; "):
-        list(to_rows("corpus.tsv", records(), LabelledSentence))
+        list(to_rows("corpus.tsv", records(), LabelledPair))
 
 
 @pytest.mark.parametrize(
-    ("value", "label"), [(1.0, "1"), (np.float32(2), "2"), (True, "True"), ("1.0", "1.0"), (7, "7")]
+    ("value", "label"),
+    [
+        (1.0, "1"),
+        (np.float32(2), "2"),
+        (True, "True"),
+        ("1.0", "1.0"),
+        (7, "7"),
+        (4.5, "4.5"),
+        (["a", "b"], "a\x1fb"),
+    ],
 )
-def test_a_whole_number_is_one_label_in_each_type(value: object, label: str) -> None:
+def test_a_value_is_one_label_in_each_type(value: object, label: str) -> None:
     (row,) = rows([{"text": "a", "label": value}], LabelledSentence)
     assert row == LabelledSentence("a", label)
 

@@ -21,6 +21,7 @@ from isotune.losses import (
     ranking_divergence,
     self_guided_opt3,
     soft_info_nce,
+    sup_con,
 )
 from tests.reference import losses, supervised
 
@@ -115,6 +116,16 @@ def ranked_by_a_teacher(
     return lambda a, b, c: divergence(torch.cat([a, b], 1), c.detach(), temperature)
 
 
+def of_classes(temperature: float) -> tuple[Loss, Loss]:
+    """A batch of 21 texts, in which the last has no other of its class."""
+    labels = [*LABELS, *LABELS, *LABELS[1:], 3]
+    numbers = torch.tensor(labels)
+    return (
+        lambda a, b, c: sup_con(torch.cat([a, b, c]), numbers, temperature),
+        lambda a, b, c: losses.sup_con(torch.cat([a, b, c]), labels, temperature),
+    )
+
+
 def with_shares(
     temperature: float, compare: Callable[[Tensor, Tensor, float, Tensor, float], Tensor]
 ) -> Loss:
@@ -134,6 +145,7 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
     },
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},
+    **{f"sup_con {t}": of_classes(t) for t in TEMPERATURES},
     **{
         f"ranking {t}": (
             ranked_by_a_teacher(t, ranking_divergence),

@@ -50,7 +50,7 @@ def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -
     columns = [sentences[9 * k : 9 * k + 9] for k in range(len(text_fields(rows)))]
     targets = None
     if "label" in rows._fields:
-        targets = torch.arange(9) % len(feed.classes)
+        targets = torch.arange(9) % (len(feed.classes) or 3)
     elif "score" in rows._fields:
         targets = torch.linspace(0, 5, 9)
     elif method.teachers:

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from transformers import BertModel
 
 from isotune.data.packed import Packed, pack, shortest_first
-from isotune.data.rows import ScoredPair
+from isotune.data.rows import LabelledSentence, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods.consert import ConSERTJoint
@@ -311,3 +313,18 @@ def test_with_heads_berts_own_pooler_stands_before_the_classifier(
     close(vectors, BertModel.from_pretrained(with_pooler).eval()(**padded).pooler_output.detach())
     method.loss([vectors], batch)["cross_entropy"].backward()
     assert all(parameter.grad is not None for parameter in encoder.heads.parameters())
+
+
+def test_rare_classes_weigh_as_scikit_learn_says(encoder: Encoder, columns: list[Packed]) -> None:
+    """Of seven rows to train on, two have the first label, and one has the third."""
+    labels = np.array(["a", "a", "b", "b", "b", "b", "c"])
+    options = FinetuneSentenceOptions(classes=("a", "b", "c"), class_weights="balanced")
+    method = FinetuneSentence(options, encoder).eval()
+    list(method.prepare([LabelledSentence("text", label) for label in labels], None, print))
+    vectors = torch.randn(7, encoder.backbone.dimension)
+    batch = Batch((columns[0],), CLASSES)
+    weights = compute_class_weight("balanced", classes=np.array(["a", "b", "c"]), y=labels)
+    losses = cross_entropy(method.linear(vectors), CLASSES, reduction="none")
+    of_rows = torch.from_numpy(weights)[CLASSES]
+    expected = (of_rows * losses).sum() / of_rows.sum()
+    close(method.loss([vectors], batch)["cross_entropy"], expected)

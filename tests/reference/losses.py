@@ -137,6 +137,20 @@ def bidirectional_margin(
     return total / len(anchors)
 
 
+def sup_con(vectors: Vectors, labels: Sequence[int], temperature: float) -> Tensor:
+    """Khosla et al., equation 2, of the texts that have another of their class."""
+    terms = []
+    for i, label in enumerate(labels):
+        others = [j for j in range(len(labels)) if j != i]
+        positives = [j for j in others if labels[j] == label]
+        term = torch.zeros((), dtype=torch.float64)
+        for p in positives:
+            negatives = [vectors[j] for j in others if j != p]
+            term = term + share(vectors[i], vectors[p], negatives, temperature) / len(positives)
+        terms.append(term)
+    return mean(terms)
+
+
 def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float) -> Tensor:
     """DistillCSE's and RankCSE's distillation.
 

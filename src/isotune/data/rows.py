@@ -55,6 +55,10 @@ class LabelledSentence(NamedTuple):
     label: str
 
 
+LIST_SEPARATOR = "\x1f"
+"""What stands between the labels of a text whose source has a list of them: ASCII's separator of
+units, which no text has."""
+
 HIGHEST_SCORE = 5.0
 """The score of two sentences that mean the same.
 
@@ -91,6 +95,13 @@ class Cells(dict[str, object]):
 
 BLOCK_CHARACTERS = 10_000_000
 """Characters of what is tokenised at once: 16,384 sentences of 600 characters."""
+
+BLANK_TEXT = "blank text"
+LEFT_OUT: Mapping[object, str] = {
+    Sentence: BLANK_TEXT,
+    LabelledSentence: "unlabelled or blank row",
+}
+"""What is left out where a value of a row is blank; a blank value of another row is an error."""
 
 SEARCHED_FOR_BLANKS = 100_000
 """Later records in which an error about a blank value counts others."""
@@ -137,10 +148,11 @@ def to_rows(
 ) -> Iterator[R]:
     """Turns records into rows, one at a time.
 
-    A record gives one row. There is one exception: if the row type is `Sentence`, each text column
-    of the record gives a row, and a blank text gives none. The first record decides which columns
-    are read: `columns` (field -> column) names those that do not have a usual name. `source` is a
-    name for error messages.
+    A record gives one row. There are two exceptions: if the row type is `Sentence`, each text
+    column of the record gives a row, and a blank text gives none; and a `LabelledSentence` that
+    lacks its text or its label is left out. The first record decides which columns are read:
+    `columns` (field -> column) names those that do not have a usual name. `source` is a name for
+    error messages.
     """
     readers: list[list[tuple[str, _ReadValue]]] = []
     blank: list[int] = []
@@ -159,12 +171,14 @@ def to_rows(
             if "" not in values:
                 is_empty = False
                 yield cast(R, row_type._make(values))
-            elif row_type is Sentence:
+            elif row_type in LEFT_OUT:
                 blank.append(number)
             else:
                 column, _ = reader[values.index("")]
                 raise _blank_error(place, column, records)
-    tell_blank(source, blank)
+    tell_blank(source, blank, LEFT_OUT.get(row_type, ""))
+    if is_empty and blank and row_type is LabelledSentence:
+        raise InputError(f"{source}: no row has both a text and a label")
     if is_empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
 
@@ -206,16 +220,14 @@ def _blank_error(
     )
 
 
-def tell_blank(source: str, lines: Sequence[int]) -> None:
-    """Warns of the lines of a source whose text is blank and was left out.
+def tell_blank(source: str, lines: Sequence[int], what: str = BLANK_TEXT) -> None:
+    """Warns of the lines of a source in which something is blank, and that were left out.
 
     The lines of a parquet file are its rows.
     """
     if lines:
         shown = textwrap.shorten(", ".join(map(str, lines)), 60, placeholder=" ...")
-        logger.warning(
-            "%s: %s left out, of the lines %s", source, counted(len(lines), "blank text"), shown
-        )
+        logger.warning("%s: %s left out, of the lines %s", source, counted(len(lines), what), shown)
 
 
 def match_columns(
@@ -340,16 +352,26 @@ def normalized(text: str) -> bytes:
     return "".join(filter(str.isalnum, text.casefold())).encode()
 
 
+def copy_key(text: str) -> bytes:
+    """What a text and its copies have in common: letters and digits, or else the text itself."""
+    return normalized(text) or text.encode()
+
+
 def label_value(value: object, column: str, place: str) -> str:
     """The label of a column; empty for a missing value.
 
-    A table turns whole numbers into floats where another row has no value. So 1.0 is the label "1".
+    Several labels, a list, are joined by `LIST_SEPARATOR`. A table turns whole numbers into floats
+    where another row has no value. So 1.0 is the label "1".
     """
+    if isinstance(value, list | tuple):
+        return LIST_SEPARATOR.join(label_value(part, column, place) for part in value)
     # Integral and Real are the numbers of numpy too.
     if isinstance(value, Integral):
         return str(value)
     if isinstance(value, Real) and float(value).is_integer():
         return str(int(float(value)))
+    if isinstance(value, Real) and math.isfinite(value):
+        return str(float(value))
     return text_value(value, column, place)
 
 

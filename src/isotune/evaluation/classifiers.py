@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -48,6 +48,17 @@ class ClassifierResult(NamedTuple):
 
     regularisation: tuple[float, ...]
     """The regularisation of each classifier that was tested."""
+
+
+class Classifier(Protocol):
+    """A classifier, and how it is chosen and tested."""
+
+    @property
+    def title(self) -> str:
+        """The classifier, in words."""
+
+    def __call__(self, parts: Mapping[str, Rows], /) -> ClassifierResult:
+        """Trains, chooses and tests on the parts that a task has."""
 
 
 @dataclass(frozen=True)
@@ -208,9 +219,6 @@ def _by_inner_folds(
     protocol = f"weight decay chosen by {FOLDS} folds, tested {tested}"
     mean = float(np.mean(highest))
     return ClassifierResult(predictions[tested_rows], protocol, mean, tuple(decays))
-
-
-Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[float, int]:

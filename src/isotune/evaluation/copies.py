@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.data.rows import normalized
+from isotune.data.rows import copy_key
 from isotune.errors import counted
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def distinct_texts(texts: Iterable[str]) -> list[str]:
     """The texts without the copies of earlier ones, in their order."""
     first: dict[bytes, str] = {}
     for text in texts:
-        first.setdefault(_key(text), text)
+        first.setdefault(copy_key(text), text)
     return list(first.values())
 
 
@@ -38,9 +38,9 @@ def groups_of_copies(first: Sequence[str], second: Sequence[str] | None = None) 
 
     It is None if no row is a copy of another.
     """
-    keys: list[Any] = [_key(text) for text in first]
+    keys: list[Any] = [copy_key(text) for text in first]
     if second is not None:
-        pairs = zip(keys, map(_key, second), strict=True)
+        pairs = zip(keys, map(copy_key, second), strict=True)
         keys = [tuple(sorted(pair)) for pair in pairs]
     numbers: dict[Any, int] = {}
     for key in keys:
@@ -68,8 +68,3 @@ def tell_copies(name: str, groups: Groups | None, unit: str, consequence: str) -
         counted(len(groups), unit),
         consequence,
     )
-
-
-def _key(text: str) -> bytes:
-    """The letters and digits of a text, or the text itself if it has none."""
-    return normalized(text) or text.encode()

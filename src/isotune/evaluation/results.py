@@ -32,6 +32,7 @@ WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep
 """The verdicts as the log says them."""
 
 UNJUDGED = "nobody has scored pairs of this text"
+CLASSIFIED = "its vectors stay as they are, and the classifier reads them"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 
 FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
@@ -557,6 +558,9 @@ class RunEvaluation(Result):
     labels: tuple[Finite, Finite] | None = None
     """The mean score on labelled dev rows, before and after, if these rows chose the step."""
 
+    tunes: bool = True
+    """Whether a stage tunes the encoder. A classifier leaves the encoder as it is."""
+
     ends: tuple[str, ...] = ()
     """Why each stage ended."""
 
@@ -572,7 +576,7 @@ class RunEvaluation(Result):
 
         1. Labelled rows chose the step, and no task may judge: NEW if these rows are predicted
            better, else KEEP. Chance is not tested.
-        2. No step was better than the start: KEEP.
+        2. No stage tunes the encoder, or no step was better than the start: KEEP.
         3. A task or average is worse by more than chance: KEEP. This holds for all tasks: a loss
            on general pairs, or on rows that were trained on, counts too.
         4. The dev data, which chose the step, gain nothing: KEEP, whatever a task gains.
@@ -582,6 +586,8 @@ class RunEvaluation(Result):
         """
         if self.labels and not self._judging_differences:
             return self._verdict_of_labels(*self.labels)
+        if not self.tunes:
+            return Verdict(word="KEEP", why=CLASSIFIED)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
         worse = [

@@ -18,6 +18,7 @@ from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.copies import groups_of_copies, tell_copies
 from isotune.evaluation.geometry import GeometryTask, load_geometry
 from isotune.evaluation.intervals import resampled_correlations, resampled_macro_f1, resampled_means
+from isotune.evaluation.labelled import LabelsApart
 from isotune.evaluation.results import (
     Aggregation,
     Metric,
@@ -56,7 +57,7 @@ class Task(Protocol):
         """
 
 
-DevTask: TypeAlias = STSTask | RetrievalTask | ClassificationTask
+DevTask: TypeAlias = STSTask | RetrievalTask | ClassificationTask | LabelsApart
 """A task that can choose a step."""
 TaskSource: TypeAlias = str | Path | TaskRows
 """A task as users name it: its name, a file, or rows from memory."""

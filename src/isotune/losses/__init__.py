@@ -7,6 +7,7 @@ from isotune.losses.contrastive import (
     ranking_divergence,
     self_guided_opt3,
     soft_info_nce,
+    sup_con,
 )
 from isotune.losses.likelihood import bits_per_dimension, token_cross_entropy
 from isotune.losses.pairs import (

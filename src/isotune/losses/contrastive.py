@@ -8,6 +8,7 @@
 | `soft_info_nce` | all 2N views | the N views of the other side, each with a share |
 | `self_guided_opt3` | the N sentences | one of the sentence's views, and all views of the others |
 | `ranking_divergence` | the N sentences | the N - 1 other sentences |
+| `sup_con` | the N texts with labels | the N - 1 other texts |
 
 Similarity is the cosine, and `temperature` divides it. A loss is the mean over the queries, in
 nats.
@@ -175,6 +176,26 @@ def ranking_divergence(students: Tensor, teachers: Tensor, temperature: float) -
 
     own = normalize(students, dim=-1)  # [N, d]
     return mean_over_queries(loss, own, own, temperature)
+
+
+@in_float32
+def sup_con(vectors: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """The mean over texts of -log softmax of the similarities with the texts of the same class.
+
+    `vectors` are [N, d] and `targets`, [N] int64, the numbers of their classes. Of each text, the
+    mean over the other texts of its class counts; a text without another of its class adds 0. The
+    loss is log(N - 1) if all vectors are equal and each class has two texts or more. Khosla et al.
+    (2020), equation 2 (L_out).
+    """
+
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N], [B]
+        itself = numbers[:, None]  # [B, 1]
+        same = (targets[numbers][:, None] == targets).scatter(1, itself, False)  # [B, N]
+        logs = _among_others(logits, itself).masked_fill(~same, 0.0)  # [B, N]
+        return -(logs.sum(1) / same.sum(1).clamp(min=1)).sum()
+
+    z = normalize(vectors, dim=-1)  # [N, d]
+    return mean_over_queries(loss, z, z, temperature)
 
 
 def _among_others(logits: Tensor, itself: Tensor) -> Tensor:

@@ -23,6 +23,8 @@ _OWN = {
     "simcse-sup": ("SimCSESupervisedOptions", "simcse:SimCSESupervised"),
     "consert-joint": ("ConSERTJointOptions", "consert:ConSERTJoint"),
     "nli": ("NLIOptions", "nli:NLI"),
+    "classifier": ("ClassifierOptions", "classifier:LinearClassifier"),
+    "supcon": ("SupConOptions", "supcon:SupCon"),
     "cosent": ("CoSENTOptions", "cosent:CoSENT"),
     "distil": ("DistilOptions", "distil:Distil"),
     "sif": ("SIFOptions", "sif:SIF"),

@@ -12,8 +12,11 @@ pooler between the two: with the option `heads` and the encoder's pooling "poole
 so too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
@@ -39,6 +42,7 @@ class FinetuneSentence(Method):
         super().__init__(options, encoder)
         self.classes = options.classes
         self.dropout = nn.Dropout(options.dropout)
+        self._rows_of_class: Counter[str] = Counter()
         dimension = encoder.dimension if options.heads else encoder.backbone.dimension
         self.linear = started_as_bert(nn.Linear(dimension, len(self.classes) or 1))
 
@@ -53,6 +57,14 @@ class FinetuneSentence(Method):
         feed = ScoredFeed(self.rows, options.dev_data, metrics, self.classes, part)
         return {ROWS: feed}
 
+    def prepare(
+        self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]
+    ) -> Iterator[Row]:
+        """The rows as they are. Their labels are counted, for the weights of the classes."""
+        for row in rows:
+            self._rows_of_class[str(row[-1])] += 1
+            yield row
+
     def views(self, batch: Batch) -> Sequence[View]:
         """The sequences, each represented by its first token, or by the heads' output of it."""
         (sequences,) = batch.texts
@@ -63,7 +75,10 @@ class FinetuneSentence(Method):
         outputs = self._outputs(encoded)
         assert batch.targets is not None
         if self.classes:
-            return {"cross_entropy": cross_entropy(outputs, batch.targets)}
+            weights = self._class_weights()
+            if weights is not None:
+                weights = weights.to(outputs)
+            return {"cross_entropy": cross_entropy(outputs, batch.targets, weights)}
         return {"squared_error": mse_loss(outputs.squeeze(1), batch.targets)}
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
@@ -83,6 +98,13 @@ class FinetuneSentence(Method):
             max_length=max_length,
         )
         return {ROWS: ClassifierHead.of_layer(self.linear, settings)}
+
+    def _class_weights(self) -> Tensor | None:
+        """How much a row of each class weighs, [C]: scikit-learn's balanced weights, or None."""
+        if self.options.class_weights is None:
+            return None
+        counts = torch.tensor([self._rows_of_class[label] for label in self.classes])
+        return counts.sum() / (len(counts) * counts.clamp(min=1))
 
     def _outputs(self, encoded: Sequence[Tensor]) -> Tensor:
         """The outputs of the linear layer, [N, classes or 1]."""

@@ -282,6 +282,9 @@ class Method(nn.Module, ABC):
     separates_copies: bool = True
     """Whether the loss pushes a text apart from its copy in another row."""
 
+    tunes: bool = True
+    """Whether the encoder is changed. What only reads its vectors leaves the encoder as it is."""
+
     cached: bool = False
     """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the
     corpus once."""

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from isotune.data.rows import LIST_SEPARATOR
 from isotune.views import AUGMENTATIONS
 
 LARGEST = 1_000_000_000
@@ -45,6 +46,9 @@ class Use(Enum):
 
     SCORE = "score"
     """Labelled sources that the method is scored on, in place of the recipe's dev pairs."""
+
+    TEST = "test"
+    """Labelled sources that the kept encoder is scored on, and that choose nothing."""
 
     LOAD = "load"
     """Models that the method loads beside the encoder, such as translation models."""
@@ -351,8 +355,8 @@ class CoSENTOptions(MethodOptions):
     """Multiplies the cosines. The authors' code, and sentence-transformers' CoSENTLoss."""
 
 
-MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
-OF_CLASSES = ("accuracy", "f1", "matthews")
+MetricName = Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"]
+OF_CLASSES = ("accuracy", "f1", "macro_f1", "matthews")
 """The metrics of classes. The others are of scores."""
 
 
@@ -367,12 +371,86 @@ def _different(classes: tuple[str, ...]) -> tuple[str, ...]:
 Classes = Annotated[tuple[str, ...], AfterValidator(_different)]
 
 
+ClassWeights = Literal["balanced"]
+
+
+class LabelOptions(MethodOptions):
+    """The options of methods that learn from the user's labels.
+
+    The run sets rows apart and says what the labels of these rows are predicted by.
+    """
+
+    classes: Classes = ()
+    """The labels, in the order of their numbers. Unset: those of the data, sorted."""
+
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share of the rows of each label that is set apart: not trained on, but scored. Copies of a
+    text stay together."""
+
+    test_data: Annotated[tuple[str, ...], Use.TEST] = ()
+    """Rows with labels to score on, in place of rows that are set apart, with the same columns."""
+
+
+class ClassifierOptions(LabelOptions):
+    """Logistic regression on the encoder's vectors: labels are predicted, in seconds.
+
+    The encoder stays as it is. The method takes no steps.
+    """
+
+    takes_steps: ClassVar[bool] = False
+
+    kind: Literal["single", "multi", "score"] = "single"
+    """What is predicted: single, one label a text; multi, any number of labels; score, a number."""
+
+    separator: str = ""
+    """What stands between the labels of a text in a cell, for kind multi, such as ";". Lists of
+    labels, as JSON has them, need none."""
+
+    class_weights: ClassWeights | None = None
+    """balanced: every class counts as much as the others, however rare it is (scikit-learn's
+    formula). Unset: every row counts the same."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether all classes count the same."""
+        return self.class_weights == "balanced"
+
+    def labels_of(self, label: str) -> list[str]:
+        """The labels of a row, by the text in the column of its label."""
+        if self.kind != "multi":
+            return [label]
+        parts = [label]
+        for separator in (LIST_SEPARATOR, self.separator):
+            if separator:
+                parts = [piece for part in parts for piece in part.split(separator)]
+        return [part.strip() for part in parts if part.strip()]
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        if self.kind != "multi" and self.separator:
+            raise ValueError(f"separator: kind {self.kind} has one label a text; give kind multi")
+        if self.kind == "score" and (self.classes or self.class_weights):
+            raise ValueError("kind score: numbers have no classes; leave out their options")
+        return self
+
+
+class SupConOptions(LabelOptions):
+    """SupCon: texts with the same label find each other among all texts of the batch."""
+
+    temperature: Positive = 0.1
+    """Divides the cosine similarities. 0.1: Khosla et al., section 4.4."""
+
+
 class FinetuneOptions(MethodOptions):
     """The options of fine-tuning on sentences and on pairs."""
 
+    class_weights: ClassWeights | None = None
+    """balanced: every class counts as much as the others in the loss, however rare it is
+    (scikit-learn's formula). Unset: every row counts the same."""
+
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("accuracy",)
-    """The metrics on the dev data: accuracy, f1, matthews, pearson or spearman. Their mean chooses
-    the best step."""
+    """The metrics on the dev data: accuracy, f1, macro_f1, matthews, pearson or spearman. Their
+    mean chooses the best step."""
 
     dropout: Rate = 0.1
     """Rate of the dropout before the output layer. 0.1: BERT."""
@@ -392,6 +470,8 @@ F = TypeVar("F", bound="FinetuneSentenceOptions | FinetunePairOptions")
 def _check_metrics(options: F) -> F:
     """Refuses metrics that are not defined for the number of classes."""
     count = len(options.classes)
+    if not count and options.class_weights:
+        raise ValueError("class_weights: there are no classes; leave the option out")
     if count == 1:
         raise ValueError("classes: there is one; give two or more, or none to predict scores")
     for metric in options.metrics:

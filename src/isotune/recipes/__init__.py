@@ -13,7 +13,8 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.finished import is_finished_encoder
 from isotune.errors import InputError, nearest
 from isotune.files import TOML, read_toml, toml_files
-from isotune.methods import METHODS
+from isotune.methods import METHODS, OPTIONS
+from isotune.methods.options import LabelOptions
 from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import AsReleased, TrainingOptions
 from isotune.registry import Registry
@@ -78,7 +79,11 @@ def starting_table(
     if method:
         _refuse_name_of("recipe", method, RECIPES, "method", METHODS)
         stage = {"method": METHODS.check(method)}
-        return {"title": f"{method} with its defaults", "stages": [stage]}
+        table: dict[str, Any] = {"title": f"{method} with its defaults", "stages": [stage]}
+        if issubclass(OPTIONS[method], LabelOptions):
+            # General pairs don't say how well labels are predicted.
+            table["dev"] = "none"
+        return table
     if recipe:
         _refuse_name_of("method", str(recipe), METHODS, "recipe", RECIPES)
         return read_recipe(recipe)

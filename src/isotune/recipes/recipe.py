@@ -268,7 +268,7 @@ class Recipe(BaseModel):
         table = self.table()
         _change_sources(table, ["data"], change)
         for stage in table["stages"]:
-            own_sources = OPTIONS[stage["method"]].fields_for(Use.TRAIN, Use.SCORE)
+            own_sources = OPTIONS[stage["method"]].fields_for(Use.TRAIN, Use.SCORE, Use.TEST)
             _change_sources(stage, ["data", *own_sources], change)
         return Recipe.from_table(table)
 

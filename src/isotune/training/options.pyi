@@ -62,17 +62,22 @@ class Options(TypedDict, total=False):
     width: int
     contrastive_weight: float
     train_encoder: bool
+    classes: Sequence[str]
+    test_share: float
+    test_data: Sequence[str]
+    kind: Literal["single", "multi", "score"]
+    separator: str
+    class_weights: Optional[Literal["balanced"]]
     soft_targets: Optional[float]
     max_square: bool
     alpha: float
     adversarial_norm: float
     scale: float
     teachers: Sequence[str]
-    metrics: Sequence[Literal["accuracy", "f1", "matthews", "pearson", "spearman"]]
+    metrics: Sequence[Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"]]
     dropout: float
     heads: bool
     dev_share: float
-    classes: Sequence[str]
     dev_data: Sequence[str]
     cached: bool
     masking_rate: float

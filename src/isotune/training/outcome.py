@@ -47,6 +47,7 @@ from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_t
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.training.judges import CandidateJudges, Judges, find_judges, trained_rows
+from isotune.training.labels import NAME
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_data import read_entries
 from isotune.training.run_folder import Progress
@@ -129,6 +130,9 @@ class ComparedOn:
 
     pooled: str
     """How the start is pooled, if not as its folder says."""
+
+    tunes: bool
+    """Whether a stage tunes the encoder."""
 
     reshaped: bool
     """Whether a stage replaces prompt, pooling or heads, so that its step 0 is another encoder."""
@@ -232,6 +236,7 @@ def compare_with_start(
     recorder.advance()
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
     _tell_scores(recorder, comparison)
+    _tell_labels(recorder, after.on_tasks)
     _tell_controls(recorder, comparison.after)
     run.workers.on_rank_zero(partial(_write, run, comparison, compared_on, before, after))
     return comparison
@@ -277,6 +282,7 @@ def _comparison(
         own_tasks=_own_tasks(found, judges),
         trained_on=tuple(sorted(judges.trained_on)),
         labels=labels,
+        tunes=compared_on.tunes,
         ends=tuple(progress.ends),
         pooled=compared_on.pooled,
     )
@@ -331,6 +337,18 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+
+
+def _tell_labels(recorder: Recorder, after: ResampledScores) -> None:
+    """Says how well the labels of the rows set apart are predicted, with 95 % intervals."""
+    if NAME not in after.samples:
+        return
+    words = []
+    for score, measure in ((NAME, "accuracy"), (f"{NAME}-macro-f1", "macro F1")):
+        low, high = interval(after.samples[score])
+        ends = f"{100 * low:.2f} to {100 * high:.2f}"
+        words.append(f"{measure} {100 * after.scores[score]:.2f} (95 % interval {ends})")
+    recorder.say(f"labels of the rows set apart, as the classifier predicts: {', '.join(words)}")
 
 
 def _tell_controls(recorder: Recorder, after: Evaluation) -> None:

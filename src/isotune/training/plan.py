@@ -29,6 +29,7 @@ from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.training import run_folder
+from isotune.training.labels import LabelledData, read_labelled, with_labels
 from isotune.training.outcome import ComparedOn
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.request import Request
@@ -51,6 +52,9 @@ class ChosenRecipe:
     chosen_by_model: str
     """The name of the recipe where the model decides it; empty if the user has chosen a recipe."""
 
+    labelled: LabelledData | None
+    """The labelled rows; None if no stage learns from the user's labels."""
+
 
 def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
     """The recipe of a new run, with every option, this machine's precision, and whole paths."""
@@ -68,8 +72,12 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
         pairs=choice.pairs,
         with_stand_ins=choice.stand_ins,
     )
+    labelled = read_labelled(recipe, request.rows)
+    if labelled:
+        recipe = with_labels(recipe, labelled)
     precision = workers.on_rank_zero(_faster_precision)
-    return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), chosen_by_model)
+    whole = _with_whole_paths(recipe.with_precision(precision))
+    return ChosenRecipe(whole, chosen_by_model, labelled)
 
 
 def _faster_precision() -> str:
@@ -145,11 +153,14 @@ class EvaluationData:
         return any(dev == (pairs.sentence1, pairs.sentence2) for pairs in self.tested)
 
 
-def load_evaluation_data(recipe: Recipe) -> EvaluationData:
-    """Reads the dev data and the tasks of a run."""
+def load_evaluation_data(recipe: Recipe, labelled: LabelledData | None) -> EvaluationData:
+    """Reads the dev data and the tasks of a run, of which labelled rows set apart are the first."""
     dev = None
     if recipe.dev_task:
         dev = load_dev(recipe.dev_task)
+    if labelled:
+        tasks = load_tasks(recipe.tasks) if recipe.tasks else []
+        return EvaluationData(dev, [labelled.task(), *tasks], "")
     unpublished = ""
     if recipe.published_on and not recipe.tasks:
         try:
@@ -194,6 +205,9 @@ class Plan:
     predicts: bool
     """Whether the encoder is tuned to predict labels or scores of rows."""
 
+    tunes: bool
+    """Whether a stage tunes the encoder."""
+
     reshaped: bool
     """Whether a stage replaces the prompt, the pooling or the heads of the encoder.
 
@@ -216,11 +230,15 @@ class Plan:
             by_rows=self.by_rows,
             sentences=self.sentences,
             pooled=self.pooled,
+            tunes=self.tunes,
             reshaped=self.reshaped,
         )
 
     def tell(self, recorder: Recorder) -> None:
         """Writes what the log says of the plan."""
+        if self.run_data.labelled:
+            for line in self.run_data.labelled.lines():
+                recorder.say(line)
         if self.evaluation_data.unpublished:
             recorder.say(self.evaluation_data.unpublished)
         if self.evaluation_data.dev_is_tested:
@@ -307,7 +325,8 @@ def make_plan(
         pooled=pooled,
         disk=disk,
         by_rows=bool(last.scored("dev")),
-        predicts=type(last).predict is not Method.predict,
+        predicts=type(last).predict is not Method.predict or not last.tunes,
+        tunes=any(method.tunes for method in methods),
         reshaped=any(method.adds.reshapes for method in methods),
         sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
     )

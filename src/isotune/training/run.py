@@ -26,10 +26,12 @@ from isotune.engine.workers import Workers, was_restarted, workers_of_run
 from isotune.evaluation import RunEvaluation
 from isotune.files import inside, verify_checksums
 from isotune.methods.method import ROWS, Method
+from isotune.methods.options import ClassifierOptions
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.training import run_folder
 from isotune.training.clock import time_for_training
+from isotune.training.labels import LabelledData, gain_of_tuning, read_labelled
 from isotune.training.outcome import (
     MeasuredEncoder,
     Result,
@@ -137,10 +139,12 @@ def _opened(request: Request, audience: _Audience, workers: Workers) -> Iterator
     resumes = request.choice.resume or was_begun
     recipe = None
     chosen_by_model = ""
+    labelled = None
     if not resumes:
         chosen = choose_recipe(request, workers)
         recipe = chosen.recipe
         chosen_by_model = chosen.chosen_by_model
+        labelled = chosen.labelled
     with run_folder.opened(folder, recipe, workers) as opened:
         if resumes:
             refuse_rows_for_sources(request, opened.recipe)
@@ -157,7 +161,7 @@ def _opened(request: Request, audience: _Audience, workers: Workers) -> Iterator
                 workers=workers,
                 began_at=time.monotonic() - opened.progress.seconds,
             )
-            yield _Run(context, opened, request.rows, chosen_by_model)
+            yield _Run(context, opened, request.rows, chosen_by_model, labelled)
 
 
 def _recorder(opened: OpenedRun, folder: Path, audience: _Audience, workers: Workers) -> Recorder:
@@ -183,6 +187,7 @@ class _Run:
         opened: OpenedRun,
         rows: Iterable[FromPython] | None,
         chosen_by_model: str,
+        labelled: LabelledData | None,
     ) -> None:
         self.context = context
         self.folder = context.folder
@@ -193,6 +198,7 @@ class _Run:
         self.progress = opened.progress
         self.rows = rows
         self.chosen_by_model = chosen_by_model
+        self.labelled = labelled
         self.model = start_of(opened.recipe, context)
         # The classifiers of the kept step, by the names of their feeds.
         self.heads: Mapping[str, ClassifierHead] = {}
@@ -201,8 +207,9 @@ class _Run:
         tell_recipe(self.recipe, self.chosen_by_model, self.model, self.context)
         if self.opened.lost:
             self.recorder.say(self.opened.lost)
-        evaluation_data = load_evaluation_data(self.recipe)
-        run_data = RunData(self.recipe, self.rows, evaluation_data.pairs, self.context)
+        labelled = self.labelled or read_labelled(self.recipe, self.rows)
+        evaluation_data = load_evaluation_data(self.recipe, labelled)
+        run_data = RunData(self.recipe, self.rows, labelled, evaluation_data.pairs, self.context)
         # This is cheaper than to load the start.
         run_data.check(self.progress.stage)
         encoder = self._load_start()
@@ -251,10 +258,49 @@ class _Run:
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
                 self.progress = self.progress.next_stage()
+            if not tensors:
+                self._put_start_back(number, plan, encoder, measure_start)
             self._train_stage(number, plan, encoder, tensors, measure_start)
             if not self.progress.over:
                 return
             tensors = {}
+
+    def _put_start_back(
+        self,
+        number: int,
+        plan: Plan,
+        encoder: Encoder,
+        measure_start: Callable[[], MeasuredEncoder],
+    ) -> None:
+        """Puts the weights of the start back before a classifier is trained on a tuned encoder.
+
+        They stay away if tuning predicts the labels of the rows set apart better by more than
+        chance; or if earlier stages have added layers, which the start lacks.
+        """
+        labelled = plan.run_data.labelled
+        is_tuned = self.progress.best_step > 0
+        is_classified = isinstance(self.recipe.stages[number].options, ClassifierOptions)
+        if labelled is None or not is_classified or not is_tuned or plan.reshaped:
+            return
+        start = self._load_start()
+        if len(start.heads) != len(encoder.heads):
+            return
+        before = measure_start().on_tasks
+        gain = self.workers.on_rank_zero(
+            partial(gain_of_tuning, labelled.task(), before, encoder.eval())
+        )
+        keeps = gain.low > 0
+        verdict = "more than chance, so the tuned encoder is kept"
+        if not keeps:
+            verdict = "it may be chance, so the start is kept"
+            encoder.load_state_dict(start.state_dict())
+            self.progress.go_back_to_start()
+        self.recorder.record(
+            "tuning", stage=number, difference=gain.difference, low=gain.low, high=gain.high
+        )
+        self.recorder.say(
+            f"tuning changes the accuracy on rows set apart by {gain.words}: {verdict}"
+        )
 
     def _train_stage(
         self,
@@ -348,7 +394,8 @@ class _Run:
         progress = self.progress
         signal = self.context.stop.received
         heads = self._heads_by_task()
-        kept_folder = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder, heads))
+        save = partial(save_kept, encoder, self.folder, heads)
+        kept_folder = self.workers.on_rank_zero(save)
         if signal and not progress.over:
             self.recorder.say(f"encoder so far: {kept_folder}, from {progress.place_of_best}")
             return Result(self.folder, None, None, signal.name)

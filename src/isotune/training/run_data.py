@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from isotune.data import ScoredPairs, read
+from isotune.data import LabelledSentence, ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
 from isotune.data.overlap import Overlap, Shared
@@ -23,7 +23,9 @@ from isotune.errors import InputError, counted
 from isotune.evaluation.copies import groups_of_copies
 from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
+from isotune.methods.options import LabelOptions
 from isotune.recipes import Recipe, Stage, TrainingOptions
+from isotune.training.labels import LabelledData
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import DATA
 
@@ -69,6 +71,9 @@ class RunData:
     rows: Iterable[FromPython] | None
     """Rows from Python that replace the recipe's sources."""
 
+    labelled: LabelledData | None
+    """The labelled rows, divided; None if no stage learns from the user's labels."""
+
     evaluation: Sequence[ScoredPairs]
     """What the run is scored on; the log says how much of it is in the training text."""
 
@@ -93,12 +98,12 @@ class RunData:
 
     def try_stage(self, stage: Stage, method: Method, encoder: Encoder) -> None:
         """Tokenizes a short row, and reads the first row of each source but standard input."""
-        length = min(stage.training.max_length, encoder.max_length)
+        length = length_of(stage, method, encoder)
         for feed in self._feeds(stage, method).values():
             names = feed.data or ("rows",)
             for name, source in zip(names, self._sources(feed.data), strict=True):
-                if name != STDIN:
-                    next(self._read([source], feed, stage.training))
+                if name != STDIN and not self._is_labelled(stage):
+                    next(self._read([source], feed, stage))
             short_row = [["a"]] * len(text_fields(feed.rows))
             method.tokenize(encoder, short_row, length)
         for split in SPLITS:
@@ -120,7 +125,7 @@ class RunData:
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
-        length = min(stage.training.max_length, encoder.max_length)
+        length = length_of(stage, method, encoder)
         build = partial(
             TokenDataset.build,
             tokenize=partial(method.tokenize, encoder, max_length=length),
@@ -130,7 +135,7 @@ class RunData:
         train = {}
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
-            source_rows = self._read(self._sources(feed.data), feed, stage.training)
+            source_rows = self._read(self._sources(feed.data), feed, stage)
             sampled = self._sampled(source_rows, feed, stage.training)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
@@ -218,7 +223,16 @@ class RunData:
         feeds = method.feeds().items()
         return {name: replace(feed, data=feed.data or data) for name, feed in feeds}
 
-    def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Rows[Row]:
+    def _is_labelled(self, stage: Stage) -> bool:
+        """Whether a stage trains on the labelled rows that are not set apart."""
+        return self.labelled is not None and isinstance(stage.options, LabelOptions)
+
+    def _read(self, sources: Sequence[Source], feed: Feed, stage: Stage) -> Rows[Row]:
+        if self.labelled and self._is_labelled(stage):
+            rows: Rows[Row] = read([self.labelled.train], LabelledSentence)
+            rows.commits |= self.labelled.commits
+            return rows
+        training = stage.training
         return read(
             sources,
             feed.reads or feed.rows,
@@ -306,6 +320,13 @@ class RunData:
                 f"sentences of {', '.join(heavy)} are in the training text: the encoder has seen "
                 "the text that these scores are measured on (data.json has the counts)",
             )
+
+
+def length_of(stage: Stage, method: Method, encoder: Encoder) -> int:
+    """The tokens that texts are cut to; a method that tunes nothing takes the encoder's limit."""
+    if not method.tunes:
+        return encoder.max_length
+    return min(stage.training.max_length, encoder.max_length)
 
 
 def read_entries(folder: Path) -> dict[str, dict[str, Any]]:

@@ -193,6 +193,13 @@ class Progress:
             seconds=self.seconds,
         )
 
+    def go_back_to_start(self) -> None:
+        """Takes the start of the run for the start of the stage, which has no step yet."""
+        self.best_step = 0
+        self.best_share = 1.0
+        self.start_step = 0
+        self.start_share = 1.0
+
     def end(self, why: str) -> None:
         """Ends the current stage, unless its last step was made before."""
         if not self.done:

@@ -227,9 +227,9 @@ class StageTraining:
             raise self._failure(error) from error
         progress.owed = False
         if self.selection.decide(scores, self.stepper.total):
-            # At step 0 of a later stage, the encoder is still that of the step that the stage
-            # before kept.
-            if progress.step:
+            # At step 0 of a later stage, and after a stage that leaves the encoder as it is, the
+            # encoder is still that of the step that the stage before kept.
+            if progress.step and self.objectives.method.tunes:
                 progress.best_step = progress.offset + progress.step
                 progress.best_share = 1.0
             progress.best_file = best_file(progress.stage, progress.step)
@@ -325,8 +325,8 @@ class StageTraining:
         return self.encoder.backbone.dropout(options.model_dropout, options.attention_dropout)
 
     def _parts_to_keep(self, data: StageData) -> Parts:
-        """What a file of kept weights holds; with dev rows, the layers that predict too."""
-        if data.dev:
+        """What a file of kept weights holds; the layers that predict too, if there are such."""
+        if data.dev or not self.objectives.method.tunes:
             return {"encoder": self.encoder, "method": self.objectives.method}
         return {"encoder": self.encoder}
 
