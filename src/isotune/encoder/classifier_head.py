@@ -293,7 +293,7 @@ def choose_task(tasks: Sequence[str], task: str | None, model: object) -> str:
     if not tasks:
         raise InputError(
             f"model {model}: it has no classifier, only an encoder; train one on texts with "
-            "labels: isotune train FILE --method finetune-sentence"
+            "labels: isotune train FILE --method classifier"
         )
     if task is not None and task in tasks:
         return task

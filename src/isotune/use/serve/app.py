@@ -277,7 +277,7 @@ class Service:
             raise Refused(
                 404,
                 "this server has no classifier: none of its encoders was trained on labels; "
-                "isotune train FILE --method finetune-sentence makes one",
+                "isotune train FILE --method classifier makes one",
                 code="model_not_found",
                 param="model",
             )
