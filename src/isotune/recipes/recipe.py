@@ -204,6 +204,14 @@ class Recipe(BaseModel):
             return None
         return self.dev
 
+    @property
+    def teachers(self) -> tuple[str, ...]:
+        """The encoders that some stage learns from, by their names."""
+        names: list[str] = []
+        for stage in self.stages:
+            names += stage.options.named(Use.TEACH)
+        return tuple(dict.fromkeys(names))
+
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
         return Inputs(

@@ -29,8 +29,16 @@ from isotune.evaluation import (
     measure,
     sentence_vectors,
 )
+from isotune.evaluation.agreement import HeldOut, compare_agreement, encode_held_out
 from isotune.evaluation.intervals import interval
-from isotune.evaluation.results import DevGain, Difference, RunEvaluation, Verdict, printed
+from isotune.evaluation.results import (
+    Agreement,
+    DevGain,
+    Difference,
+    RunEvaluation,
+    Verdict,
+    printed,
+)
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
@@ -106,6 +114,12 @@ class Scored:
     sentences: Sequence[str]
     """Sentences of the text that was trained on; empty if it can't be read again."""
 
+    teachers: Sequence[str]
+    """The names of the encoders that the run learns from."""
+
+    held_out: Sequence[str]
+    """Sentences on which the encoders are compared with the teachers; empty if there are none."""
+
     pooled: str
     """How the start is pooled, if not as its folder says."""
 
@@ -134,6 +148,9 @@ class Measures(NamedTuple):
 
     text: NDArray[np.floating[Any]]
     """[n, d] vectors of the sentences."""
+
+    held_out: HeldOut | None
+    """What the encoder makes of the held-out sentences; None if there are none."""
 
     seconds: float
     """How long it took to load the encoder and to measure it."""
@@ -168,8 +185,11 @@ def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) 
     text: NDArray[np.floating[Any]] = np.empty((0, 0))
     if scored_on.sentences:
         text = sentence_vectors(encoder.encode, scored_on.sentences, "the text")
+    held_out = None
+    if scored_on.held_out:
+        held_out = encode_held_out([encoder], scored_on.held_out)
     scored = measure(scored_on.tasks, encoder, str(model))
-    return Measures(scored, dev, text, time.monotonic() - began)
+    return Measures(scored, dev, text, held_out, time.monotonic() - began)
 
 
 def compare_with_start(
@@ -199,7 +219,9 @@ def compare_with_start(
     else:
         after = _of_copy(before, kept)
     recorder.advance()
+    agreement = run.workers.on_rank_zero(partial(_agreement, scored_on, before, after))
     comparison = _comparison(run, recipe, scored_on, progress, before, after)
+    comparison = comparison.model_copy(update={"agreement": agreement})
     _tell_scores(recorder, comparison)
     run.workers.on_rank_zero(partial(_write, run, comparison, scored_on, before, after))
     return comparison
@@ -214,6 +236,15 @@ def _of_copy(measures: Measures, folder: Path) -> Measures:
         update={"encoder": str(folder), "created": datetime.now(UTC)}
     )
     return measures._replace(scored=replace(measures.scored, evaluation=evaluation))
+
+
+def _agreement(scored_on: Scored, before: Measures, after: Measures) -> Agreement | None:
+    """How much the start and the kept encoder agree with the teachers, if that was measured."""
+    if before.held_out is None or after.held_out is None:
+        return None
+    teachers = [Encoder.load(name) for name in scored_on.teachers]
+    taught = encode_held_out(teachers, scored_on.held_out)
+    return compare_agreement(taught, before.held_out, after.held_out)
 
 
 def _comparison(
@@ -242,6 +273,7 @@ def _comparison(
         dev_is_general=judges.dev_is_general,
         own_tasks=_own_tasks(found, judges),
         trained_on=tuple(sorted(judges.trained_on)),
+        general_losses_count=judges.general_losses_count,
         labels=labels,
         ends=tuple(progress.ends),
         pooled=scored_on.pooled,
@@ -297,6 +329,11 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+    agreement = comparison.agreement
+    if agreement:
+        recorder.say(agreement.words)
+        recorder.say(f"the teachers: {agreement.teachers.words}")
+        recorder.say(f"the kept encoder: {agreement.student.words}")
 
 
 def _write(

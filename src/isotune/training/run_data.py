@@ -14,6 +14,7 @@ import numpy as np
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
+from isotune.data.held_out import is_held_out, without_held_out
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
@@ -57,6 +58,9 @@ class StageData:
 
     test: Mapping[str, TokenDataset]
     """The labelled rows that score the best step, by name."""
+
+    cache: Path | None
+    """The folder for what is costly to compute from the text; None for rows from Python."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,14 @@ class RunData:
         for row in read(self._sources(feed.data), Sentence, self.recipe.columns):
             yield row.sentence
 
+    def held_out(self, method: Method) -> Iterator[str]:
+        """The sentences that a run with teachers doesn't train on; `method` is the first stage's.
+
+        There are none in another run, or if `sentences` gives none.
+        """
+        if self.recipe.teachers:
+            yield from filter(is_held_out, self.sentences(method))
+
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = min(stage.training.max_length, encoder.max_length)
@@ -128,10 +140,11 @@ class RunData:
             folder=self.run.folder,
         )
         train = {}
-        for name, feed in self._feeds(stage, method).items():
+        feeds = self._feeds(stage, method)
+        for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
-            sampled = self._sampled(source_rows, feed, stage.training)
+            sampled = self._sampled(self._to_train_on(source_rows, feed), feed, stage.training)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
@@ -149,7 +162,8 @@ class RunData:
             self._describe_overlap(shared)
         dev = self._load_scored(method.scored("dev"), build)
         test = self._load_scored(method.scored("test"), build)
-        return StageData(train, dev, test)
+        first = next(iter(feeds.values()))
+        return StageData(train, dev, test, self._cache(first))
 
     def _load_scored(
         self, feeds: Mapping[str, ScoredFeed], build: Callable[..., TokenDataset]
@@ -193,6 +207,12 @@ class RunData:
         if isinstance(source, str):
             return cache_folder(source)
         return None
+
+    def _to_train_on(self, rows: Iterable[Row], feed: Feed) -> Iterable[Row]:
+        """The rows, or in a run with teachers those that are not held out."""
+        if not self.recipe.teachers:
+            return rows
+        return without_held_out(rows, feed.reads or feed.rows)
 
     def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of as many as the stage takes, since no step takes a row again."""
