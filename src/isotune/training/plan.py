@@ -21,7 +21,7 @@ from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
 from isotune.engine.objectives import build_objectives
 from isotune.engine.workers import Workers
-from isotune.errors import InputError, counted
+from isotune.errors import InputError
 from isotune.evaluation import DevTask, Task, load_dev, load_tasks, with_whole_path
 from isotune.evaluation.agreement import FEWEST, MOST
 from isotune.evaluation.tasks import GENERAL_TASK
