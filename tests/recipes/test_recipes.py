@@ -143,6 +143,11 @@ def test_what_a_stage_reads(stage: dict[str, Any], inputs: tuple[tuple[str, ...]
     assert recipe.inputs(recipe.stages[0]) == inputs
 
 
+def test_the_teachers_of_all_stages_are_named_once() -> None:
+    stages = [{"method": "distil", "teachers": names} for names in (["a", "b"], [], ["b", "c"])]
+    assert Recipe.from_table({"stages": stages}).teachers == ("a", "b", "c")
+
+
 def test_steps_take_the_place_of_epochs() -> None:
     recipe = Recipe.from_table(read_recipe("consert-unsup-base"))
     (stage,) = recipe.with_options({"steps": 7}).stages
@@ -160,6 +165,11 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
     )
     assert plan_table(None, None, tiny_model) == read_recipe("default")
     assert plan_table(None, None, str(tmp_path)) == read_recipe("adapt")
+    assert plan_table(None, None, None, teachers=["a"]) == read_recipe("distil")
+    assert plan_table(None, None, str(tmp_path), teachers=["a"]) == read_recipe("adapt-distil")
+    assert plan_table("default", None, None, teachers=["a"]) == read_recipe("default")
+    with pytest.raises(InputError, match="no recipe is for both"):
+        plan_table(None, None, None, pairs=("a", "b"), teachers=["a"])
     assert plan_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
     with pytest.raises(InputError, match="both given"):
         plan_table("mlm", "consert", None)

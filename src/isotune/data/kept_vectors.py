@@ -42,12 +42,12 @@ def map_vectors(path: Path) -> NDArray[np.float32]:
         InputError: the file is damaged.
     """
     problem = f"{path}: the vectors in it are damaged"
-    errors = (OSError, ValueError, EOFError)
-    with as_input_error(errors, problem, "; remove the file, and they are computed again"):
+    # numpy raises many kinds of errors for a damaged header.
+    with as_input_error(Exception, problem, "; remove the file, and they are computed again"):
         vectors: NDArray[np.float32] = np.load(path, mmap_mode="c")
         with path.open("rb") as file:
             file.seek(-CHECKSUM_BYTES, 2)
             checksum = int.from_bytes(file.read(), "little")
-        if zlib.crc32(vectors) != checksum:
+        if zlib.crc32(vectors.data) != checksum:
             raise ValueError("their checksum is wrong")
     return vectors
