@@ -49,12 +49,14 @@ GROUPS = {
     ),
     Group("Computing"): ("precision", "chunk_size", "keep_checkpoints"),
 }
-# These options are fields of the recipe itself. The first one, the text, has no flag.
-RECIPE_FLAGS = RUN_OPTIONS[1:]
+# These options are fields of the recipe itself. The first two, the text and the shares of its
+# sources, have no flag.
+RECIPE_FLAGS = RUN_OPTIONS[2:]
 
 TEXT = (
     f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or "
-    "hub:OWNER/NAME."
+    "hub:OWNER/NAME. With notes.txt 'wiki.txt*2', two rows of the second source are taken for each "
+    "row of the first."
 )
 OUT = (
     "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: "

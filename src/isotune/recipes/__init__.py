@@ -3,6 +3,8 @@
 No torch here.
 """
 
+import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -29,6 +31,9 @@ PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}
 
 TEACHER_RECIPES = {DEFAULT_RECIPE: "distil", ENCODER_RECIPE: "adapt-distil"}
 """The recipe in place of each of the two, for a run with teachers."""
+
+# No pattern of files ends like this, since a file that can be read has an ending.
+_SHARE = re.compile(r"(?P<name>.+)\*(?P<share>\d+(\.\d+)?)")
 
 _FINISHED = "a finished encoder: its folder has modules.json"
 _LANGUAGE_MODEL = "a language model that is no sentence encoder yet: its folder has no modules.json"
@@ -154,8 +159,9 @@ def resolve(
 ) -> Recipe:
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
-    `sources` replace the recipe's data, unless they are empty. None stands for rows from Python,
-    which have no name. `pairs` names the columns of two texts that belong together.
+    `sources` replace the recipe's data, unless they are empty. A share may stand behind each, as in
+    wiki.txt*2. None stands for rows from Python, which have no name. `pairs` names the columns of
+    two texts that belong together.
     `with_stand_ins` takes what stands in for published data of which no file is on machines without
     a hub.
     """
@@ -169,8 +175,9 @@ def resolve(
     plan = Recipe.from_table(table, name)
     if sources is None:
         changes["data"] = ()
+        changes["shares"] = ()
     elif sources:
-        changes["data"] = sources
+        changes["data"], changes["shares"] = _split_shares(sources)
     plan = plan.with_options(changes, name)
     _check_data(plan, sources, name)
     if with_stand_ins:
@@ -179,6 +186,30 @@ def resolve(
 
         plan = plan.with_sources(stand_ins)
     return plan
+
+
+def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:
+    """The sources without the shares behind them, as in wiki.txt*2, and the shares.
+
+    A source without a share has the share 1. There are no shares if no source has one.
+    """
+    names = []
+    shares = []
+    has_shares = False
+    for source in sources:
+        name = source
+        share = 1.0
+        match = _SHARE.fullmatch(source)
+        # A file whose name ends like this is that file.
+        if match and not os.path.exists(source):
+            name = match["name"]
+            share = float(match["share"])
+            has_shares = True
+        names.append(name)
+        shares.append(share)
+    if not has_shares:
+        return names, []
+    return names, shares
 
 
 def _check_data(plan: Recipe, sources: Sequence[str] | None, name: str) -> None:

@@ -68,7 +68,8 @@ def train(  # noqa: PLR0913
     """Trains a sentence encoder and compares it with the start.
 
     Args:
-        sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`.
+        sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`. Behind a
+            source may stand its share of the rows, as in "wiki.txt*2".
         out: the run folder to make; by default runs/RECIPE-DATE-TIME.
         rows: sentences, rows of the method's type, dicts or a table (pandas, polars, Arrow,
             `datasets`) in place of sources; `columns` names the columns. Resuming needs them again.

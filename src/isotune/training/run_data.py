@@ -89,6 +89,11 @@ class RunData:
             data = self.recipe.inputs(stage).data
             read(self._sources(data), Sentence)
             times += STDIN in data
+        if self.recipe.shares and STDIN in self.recipe.data:
+            raise InputError(
+                f"{STDIN}: standard input is read only once, and for shares the rows are counted "
+                "first; name a file"
+            )
         if times > 1:
             raise InputError(
                 f"{STDIN}: standard input can be read only once, this run needs it {times} times; "
@@ -144,7 +149,10 @@ class RunData:
         for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
-            sampled = self._sampled(self._to_train_on(source_rows, feed), feed, stage.training)
+            chosen: Iterable[Row] = self._to_train_on(source_rows, feed)
+            if self.recipe.shares and feed.data == self.recipe.data:
+                chosen = self._in_shares(feed, stage.training)
+            sampled = self._sampled(chosen, feed, stage.training)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
@@ -213,6 +221,30 @@ class RunData:
         if not self.recipe.teachers:
             return rows
         return without_held_out(rows, feed.reads or feed.rows)
+
+    def _in_shares(self, feed: Feed, training: TrainingOptions) -> list[Row]:
+        """As many rows of the sources as there can be in the shares of the recipe.
+
+        The sources are read twice, since their rows are counted first.
+        """
+
+        def rows_of(source: str) -> Iterable[Row]:
+            return self._to_train_on(self._read([source], feed, training), feed)
+
+        counts = [sum(1 for _ in rows_of(source)) for source in feed.data]
+        sizes = _sizes_in_shares(counts, self.recipe.shares)
+        seed = derive_seed(self.recipe.seed, "shares")
+        rows = []
+        for source, count, size in zip(feed.data, counts, sizes, strict=True):
+            if size == 0:
+                raise InputError(
+                    f"{source}: {counted(count, 'row')}, of which none is taken in the shares "
+                    f"{', '.join(f'{share:g}' for share in self.recipe.shares)}"
+                )
+            drawn, _ = _draw(rows_of(source), size, seed)
+            self.run.recorder.say(f"shares: {size:,} of the {counted(count, 'row')} of {source}")
+            rows += drawn
+        return rows
 
     def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of as many as the stage takes, since no step takes a row again."""
@@ -365,6 +397,15 @@ def _check_content(feed: Feed, store: TokenDataset, upsampled: bool) -> None:
             f"{sources}: {counted(len(store), 'row')}, all of the same tokens, so there is "
             "nothing to learn from them; choose a model whose vocabulary has their words"
         )
+
+
+def _sizes_in_shares(counts: Sequence[int], shares: Sequence[float]) -> list[int]:
+    """How many rows to take of each source, of those that there are: as many as possible."""
+    unit = min(count / share for count, share in zip(counts, shares, strict=True))
+    sizes = []
+    for count, share in zip(counts, shares, strict=True):
+        sizes.append(min(count, round(unit * share)))
+    return sizes
 
 
 def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -> list[Row]:
