@@ -77,7 +77,7 @@ def isotune(gate: Gate, training: Training) -> dict[str, Any]:
         made = update(stepper, number)
         # The loss is read at the end: a GPU has the next step by then.
         losses.append(made.loss)
-        order.append(stepper.loader.only.order[number].tolist())
+        order.append(stepper.loader.only.sampler[number].tolist())
         gate()
         return made
 

@@ -1,7 +1,13 @@
 """`python -m isotune` does the same as `isotune`."""
 
+import signal
 import sys
 
-from isotune.cli import main
+# Ctrl-C may come before `main` listens to it.
+try:
+    from isotune.cli import main
 
-sys.exit(main())
+    code = main()
+except KeyboardInterrupt:
+    code = 128 + signal.SIGINT
+sys.exit(code)

@@ -62,7 +62,7 @@ class Tasks(Generic[T, R]):
     ) -> None:
         """Starts nothing yet.
 
-        Each task has so many processors and GPUs for itself, and if not `reused`, a process.
+        Each task has `cpus` processors and `gpus` GPUs for itself, and if not `reused`, a process.
         """
         import ray
 

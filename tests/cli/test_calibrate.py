@@ -51,23 +51,37 @@ def test_an_encoder_without_calibration_gives_no_probability(
     assert message.endswith("isotune evaluate ENCODER --tasks FILE --calibrate")
 
 
+CALIBRATE = "evaluate ENCODER --calibrate"
+ONE_FILE = "--calibrate: name one file or dataset of scored pairs"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (CALIBRATE, ONE_FILE),
+        (f"{CALIBRATE} --tasks PAIRS stsb-open", ONE_FILE),
+        ("evaluate MODEL --calibrate --tasks PAIRS", "MODEL is no folder of an encoder"),
+        (f"{CALIBRATE} --tasks geometry:stsb-open", "is no file or dataset of scored pairs"),
+        (f"{CALIBRATE} --tasks geometry:PAIRS", "is no file or dataset of scored pairs"),
+        (f"{CALIBRATE} --tasks transfer", ""),
+        ("evaluate ENCODER --scale 5", "--scale is for --calibrate"),
+    ],
+)
 def test_what_calibrate_refuses(
-    isotune: Call, refused: Refused, encoder: Path, tiny_model: Path, pairs: Path
+    refused: Refused, encoder: Path, tiny_model: Path, pairs: Path, words: str, message: str
 ) -> None:
-    words = ["evaluate", encoder, "--calibrate"]
-    assert "--calibrate: name one file or dataset of scored pairs" in refused(*words)
-    assert "--calibrate: name one file or dataset" in refused(*words, "--tasks", pairs, "stsb-open")
-    plain = refused("evaluate", tiny_model, "--calibrate", "--tasks", pairs)
-    assert f"--calibrate: {tiny_model} is no folder of an encoder" in plain
-    for task in ("geometry:stsb-open", "transfer"):
-        refused(*words, "--tasks", task)
-    assert "is no file or dataset of scored pairs" in refused(
-        *words, "--tasks", f"geometry:{pairs}"
-    )
+    paths = {"ENCODER": encoder, "MODEL": tiny_model, "PAIRS": pairs}
+    for name, path in paths.items():
+        words = words.replace(name, str(path))
+        message = message.replace(name, str(path))
+    assert message in refused(*words.split())
+    assert not (encoder / "calibration.json").exists()
+
+
+def test_a_score_beyond_the_scale_loses_no_measured_score(isotune: Call, encoder: Path) -> None:
     Path("high.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t0\na dog\ta dog\t100\n")
-    code, table, error = isotune(*words, "--tasks", "high.tsv")
+    code, table, error = isotune("evaluate", encoder, "--calibrate", "--tasks", "high.tsv")
     assert code == 2
-    assert "high.tsv" in table  # what was measured is not lost
+    assert "high.tsv" in table
     assert "a score of 100; give scores from 0 to 5, or another scale" in error
-    assert "--scale is for --calibrate" in refused("evaluate", encoder, "--scale", 5)
     assert not (encoder / "calibration.json").exists()

@@ -44,6 +44,23 @@ def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, p
     assert difference.words in " ".join(differences.split())
 
 
+def test_controls_stand_below_the_encoders(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    shutil.copytree(tiny_model, "runs/demo/encoder")
+    words = ["evaluate", "runs/demo/encoder", "--tasks", pairs]
+    (evaluation,) = as_json(isotune, *words).evaluations
+    (control,) = evaluation.controls
+    (difference,) = control.differences
+    out = isotune(*words).out
+    assert f"{100 * control.scores()[str(pairs)]:.2f}" in out
+    assert difference.words in " ".join(out.split())
+    unbeaten = f"demo is not better than common words by more than chance on {pairs}"
+    assert (unbeaten in out) == (difference.low <= 0)
+    without = isotune(*words, "--no-controls").out
+    assert "common words" not in without
+    (bare,) = as_json(isotune, *words, "--no-controls").evaluations
+    assert (bare.tasks, bare.controls) == (evaluation.tasks, ())
+
+
 def test_tables_name_an_encoder_by_its_run(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "runs/demo/encoder")
     words = ["evaluate", "runs/demo/encoder", "--tasks", pairs]

@@ -1,63 +1,85 @@
 """`isotune index`, `search` and `rows`."""
 
 import json
+import shutil
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
+from isotune.cli import main
 from isotune.encoder.encoder import Encoder
 from tests.cli.conftest import Call, Refused
 
 
+@pytest.fixture(scope="module")
+def made(tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, a text, and the index of both that the tests of this file share."""
+    folder = tmp_path_factory.mktemp("made")
+    with chdir(folder):
+        write_table(sentences)
+        Path("more.txt").write_text("the man sees a cat\n")
+        assert main(["index", str(tiny_model), "t.jsonl", "more.txt"]) == 0
+    return folder
+
+
 @pytest.fixture
-def table(sentences: list[str]) -> Path:
+def index(made: Path) -> str:
+    """A copy of that folder's files; the name of the index of 31 rows."""
+    shutil.copytree(made, ".", dirs_exist_ok=True)
+    return "index"
+
+
+def write_table(sentences: list[str]) -> Path:
     """Thirty rows with a language."""
-    rows = [
-        {"text": text, "lang": "de" if i % 2 else "en"} for i, text in enumerate(sentences[:30])
-    ]
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Path("t.jsonl")
+    lines = []
+    for number, text in enumerate(sentences[:30]):
+        language = "de" if number % 2 else "en"
+        lines.append(json.dumps({"text": text, "lang": language}) + "\n")
+    path = Path("t.jsonl")
+    path.write_text("".join(lines))
+    return path
 
 
-def test_an_index_from_start_to_end(
-    isotune: Call, refused: Refused, tiny_model: Path, table: Path
+def test_only_new_rows_are_added_to_an_index(
+    isotune: Call, tiny_model: Path, sentences: list[str]
 ) -> None:
-    assert (
-        isotune("index", tiny_model, table).out
-        == "index: 30 rows; 30 added, 0 replaced, 0 there already\n"
-    )
+    table = write_table(sentences)
+    first = isotune("index", tiny_model, table).out
+    assert first == "index: 30 rows; 30 added, 0 replaced, 0 there already\n"
     Path("more.txt").write_text("the man sees a cat\n")
     again = isotune("index", tiny_model, table, "more.txt").out
     assert again == "index: 31 rows; 1 added, 0 replaced, 30 there already\n"
 
-    same = isotune("index", tiny_model, "index", "--out", "same").out
-    assert same.startswith("31 of 31 texts of index keep their nearest text")
-    assert same.endswith("same: 31 rows; 31 added, 0 replaced, 0 there already\n")
-    code, out, err = isotune("search", "index", "the man sees a cat", "-k", "2")
+
+def test_an_index_of_an_index_tells_what_the_encoder_changes(
+    isotune: Call, tiny_model: Path, index: str
+) -> None:
+    out = isotune("index", tiny_model, index, "--out", "same").out
+    assert out.startswith("31 of 31 texts of index keep their nearest text")
+    assert out.endswith("same: 31 rows; 31 added, 0 replaced, 0 there already\n")
+
+
+def test_a_search_prints_each_hit_with_its_columns(isotune: Call, index: str) -> None:
+    code, out, err = isotune("search", index, "the man sees a cat", "-k", "2")
     assert (code, err) == (0, "")
     first, below, second, columns = out.splitlines()
     assert first == "1.000  the man sees a cat"
     assert below.split() == ["more.txt:1", "lang=None"]
     assert float(second.split()[0]) < 1
     assert columns.split()[0].startswith("t.jsonl:")
-    code, out, err = isotune(
-        "search", "index", "cat", "--hybrid", "--where", "lang = 'de' and id < 't.jsonl:2'"
-    )
+
+
+def test_a_hybrid_search_tells_how_many_rows_fit_the_filter(isotune: Call, index: str) -> None:
+    where = "lang = 'de' and id < 't.jsonl:2'"
+    _, out, err = isotune("search", index, "cat", "--hybrid", "--where", where)
     assert out.count("lang=de") == 5
     assert err == "5 of 10: no other row fits --where\n"
 
-    described = json.loads(
-        isotune("rows", "index", "-k", "3", "--where", "lang = 'de'", "--json").out
-    )
-    assert (described["rows"], described["fitting"], described["columns"]) == (
-        31,
-        15,
-        ["id", "text", "lang"],
-    )
-    assert [row["lang"] for row in described["listed"]] == ["de"] * 3
-    (hit,) = json.loads(isotune("search", "index", "the man sees a cat", "-k", "1", "--json").out)[
-        "hits"
-    ]
+
+def test_a_hit_as_json(isotune: Call, index: str) -> None:
+    out = isotune("search", index, "the man sees a cat", "-k", "1", "--json").out
+    (hit,) = json.loads(out)["hits"]
     assert hit.pop("cosine") == pytest.approx(1, abs=1e-5)
     assert hit == {
         "id": "more.txt:1",
@@ -65,41 +87,59 @@ def test_an_index_from_start_to_end(
         "columns": {"lang": None},
         "probability": None,
     }
-    out = isotune("rows", "index", "-k", "3", "--where", "lang = 'en'").out
+
+
+def test_the_rows_that_fit_a_filter_as_json(isotune: Call, index: str) -> None:
+    out = isotune("rows", index, "-k", "3", "--where", "lang = 'de'", "--json").out
+    described = json.loads(out)
+    listed = described.pop("listed")
+    assert [row["lang"] for row in listed] == ["de"] * 3
+    counts = {name: described[name] for name in ("rows", "fitting", "columns")}
+    assert counts == {"rows": 31, "fitting": 15, "columns": ["id", "text", "lang"]}
+
+
+def test_the_rows_that_fit_a_filter_are_described(isotune: Call, index: str) -> None:
+    out = isotune("rows", index, "-k", "3", "--where", "lang = 'en'").out
     assert out.splitlines()[0] == "rows      31"
     assert "columns   id, text, lang" in out
     assert "fitting   15" in out
     assert "t.jsonl:5" in out
-    assert (
-        isotune("rows", "index", "--where", "lang = 'en'", "--delete").out
-        == "index: 15 rows deleted, 16 left\n"
-    )
 
-    for words, message in [
+
+def test_the_rows_that_fit_a_filter_are_deleted(isotune: Call, index: str) -> None:
+    out = isotune("rows", index, "--where", "lang = 'en'", "--delete").out
+    assert out == "index: 15 rows deleted, 16 left\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (
-            ["search", "nowhere", "a"],
+            "search nowhere a",
             "nowhere: no index; make one with isotune index ENCODER FILE --out nowhere",
         ),
-        (["rows", "index", "--delete"], "--delete needs --where"),
-        (["rows", "index", "-k", "-1"], "-k -1"),
-        (["index", tiny_model], "FILE is missing"),
+        ("rows index --delete", "--delete needs --where"),
+        ("rows index -k -1", "-k -1"),
+        ("index MODEL", "FILE is missing"),
+        ("index MODEL index --out new --id key", "an index has its columns and ids already"),
+        ("index MODEL index more.txt", "name no other file with it"),
         (
-            ["index", tiny_model, "index", "--out", "new", "--id", "key"],
-            "an index has its columns and ids already",
-        ),
-        (["index", tiny_model, "index", "more.txt"], "name no other file with it"),
-        (
-            ["index", tiny_model, table, "--columns.sentence", "text"],
+            "index MODEL t.jsonl --columns.sentence text",
             "write FIELD=COLUMN, such as sentence=body.",
         ),
-    ]:
-        assert message in refused(*words)
+    ],
+)
+@pytest.mark.usefixtures("index")
+def test_what_commands_of_an_index_refuse(
+    refused: Refused, tiny_model: Path, words: str, message: str
+) -> None:
+    given = [str(tiny_model) if word == "MODEL" else word for word in words.split()]
+    assert message in refused(*given)
 
 
 def test_rows_may_be_added_in_another_precision(
-    isotune: Call, tiny_model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+    isotune: Call, tiny_model: Path, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    isotune("index", tiny_model, table)
     precisions, load = [], Encoder.load
 
     def recorded(path: str, *, precision: str | None = None) -> Encoder:
@@ -107,6 +147,7 @@ def test_rows_may_be_added_in_another_precision(
         return load(path, precision=precision)
 
     monkeypatch.setattr(Encoder, "load", recorded)
-    Path("more.txt").write_text("the man sees a cat\n")
-    assert isotune("index", tiny_model, "more.txt", "--precision", "bfloat16").code == 0
+    Path("other.txt").write_text("the dog sees a cat\n")
+    words = ("index", tiny_model, "other.txt", "--out", index, "--precision", "bfloat16")
+    assert isotune(*words).code == 0
     assert precisions == ["bfloat16"]

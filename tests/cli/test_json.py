@@ -13,6 +13,7 @@ from isotune.encoder.calibration import Calibration
 from isotune.evaluation.results import (
     Aggregates,
     Comparison,
+    ControlResult,
     Correlations,
     DevGain,
     Difference,
@@ -49,6 +50,7 @@ def described(row: str) -> set[str]:
     [
         ("`evaluate`", [Comparison]),
         ("evaluation", [Evaluation]),
+        ("each of `controls`", [ControlResult]),
         ("each of `tasks`", TASKS),
         ("each of `differences`", [Difference]),
         ("each of `calibrations`", [Calibration]),

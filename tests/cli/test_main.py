@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
+from types import ModuleType
 
 import pytest
 from pydantic_core import PydanticSerializationError
@@ -272,6 +274,17 @@ def test_ctrl_c_while_torch_is_imported(tmp_path: Path) -> None:
         run.send_signal(signal.SIGINT)
         assert run.stderr.read() == ""
     assert run.returncode == 128 + signal.SIGINT
+
+
+def test_ctrl_c_before_the_command_line_is_imported_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "isotune.cli", Interrupted("isotune.cli"))
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("isotune.__main__", run_name="__main__")
+    assert stop.value.code == 128 + signal.SIGINT
 
 
 @pytest.mark.parametrize("kind", [InputError, PydanticSerializationError])

@@ -21,7 +21,7 @@ from unittest.mock import ANY
 import pytest
 
 from isotune.methods import OPTIONS
-from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
+from isotune.recipes import Recipe, TrainingOptions, resolve, starting_table
 from tests.cli.conftest import Call, Outcome, Refused
 from tests.training.conftest import stopped_at
 
@@ -48,7 +48,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("name", ["default", "consert-unsup-base", "simcse-unsup"])
 def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> None:
     text = isotune("train", "--recipe", name, "--help").out
-    stage = Recipe.from_table(plan_table(name, None, None)).stages[0]
+    stage = Recipe.from_table(starting_table(name, None, None)).stages[0]
     assert f"[default: {stage.training.learning_rate}]" in panel(text, "Training")
     for option in OPTIONS[stage.method].model_fields:
         assert f"--{option.replace('_', '-')}" in panel(text, f"Method {stage.method}")
@@ -226,11 +226,11 @@ def test_a_run_on_a_terminal_stopped_by_ctrl_c_can_be_resumed(
 def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused) -> None:
     pairs = tomllib.loads(isotune("train", "gone.csv", "--pairs", "title", "body", "--dry-run").out)
     assert pairs["columns"] == {"sentence1": "title", "sentence2": "body"}
-    assert pairs["title"] == plan_table("pairs", None, None)["title"]
+    assert pairs["title"] == starting_table("pairs", None, None)["title"]
     own = isotune(
         "train", "gone.csv", "--pairs", "title", "body", "--recipe", "simcse-sup", "--dry-run"
     ).out
-    assert tomllib.loads(own)["title"] == plan_table("simcse-sup", None, None)["title"]
+    assert tomllib.loads(own)["title"] == starting_table("simcse-sup", None, None)["title"]
     both = ["--pairs", "a", "b", "--columns", "sentence1=c"]
     assert "pairs and columns both name columns" in refused("train", "x.csv", *both)
 
@@ -238,13 +238,13 @@ def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused
 def test_teachers_choose_the_recipe(isotune: Call, refused: Refused) -> None:
     words = ["train", "gone.csv", "--teachers", "large", "larger"]
     plan = tomllib.loads(isotune(*words, "--dry-run").out)
-    assert plan["title"] == plan_table("distil", None, None)["title"]
+    assert plan["title"] == starting_table("distil", None, None)["title"]
     assert plan["stages"][0]["teachers"] == ["large", "larger"]
     assert plan["dev"] == "none"
     assert "most_forgotten" not in plan["stages"][0]
     assert "Method distil" in isotune(*words, "--help").out
     own = isotune(*words, "--recipe", "default", "--dry-run").out
-    assert tomllib.loads(own)["title"] == plan_table("default", None, None)["title"]
+    assert tomllib.loads(own)["title"] == starting_table("default", None, None)["title"]
     assert "no recipe is for both" in refused(*words, "--pairs", "a", "b")
 
 

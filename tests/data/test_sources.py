@@ -569,3 +569,13 @@ def test_scores_without_variance_are_refused(scores: list[str], tmp_path: Path) 
     )
     with pytest.raises(InputError, match="no variance, so that a correlation is undefined"):
         read_scored_pairs(path)
+
+
+def test_a_label_that_is_none_of_the_known_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "mood.tsv"
+    path.write_text("text\tlabel\na\tgood\nb\tgoood\n")
+    rows = read([path], LabelledSentence, labels=("bad", "good"))
+    assert next(rows) == LabelledSentence("a", "good")
+    with pytest.raises(InputError, match=rf"^{re.escape(str(path))}:3: unknown label 'goood': did"):
+        next(rows)
+    assert len(list(read([path], LabelledSentence))) == 2

@@ -94,7 +94,7 @@ def gradient(
         if weight.requires_grad
     ]
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        views, terms_of, adversary = objectives.ask(batch, encoder.device)
+        views, terms_of, adversary = objectives.views_and_losses(batch, encoder.device)
         terms = terms_of(encoding.encode(views, adversary))
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()

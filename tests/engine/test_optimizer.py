@@ -86,14 +86,14 @@ def test_adamw_is_its_transcription(
     expected = [weight.detach().double() for weight in weights]
     averages = [[torch.zeros_like(weight)] * 2 for weight in expected]
     for step in range(1, 301):
-        share = step / 300
+        factor = step / 300
         gradients = [torch.randn_like(weight).double() for weight in weights]
         for place, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
             weight.grad = gradient.to(dtype)
             expected[place] = adamw_step(
-                expected[place], gradient, averages[place], step, 0.01 * share, options
+                expected[place], gradient, averages[place], step, 0.01 * factor, options
             )
-        optimizer.step(share)
+        optimizer.step(factor)
     for weight, true in zip(weights, expected, strict=True):
         torch.testing.assert_close(weight.detach().double(), true, rtol=tolerance, atol=tolerance)
 

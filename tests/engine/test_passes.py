@@ -80,7 +80,7 @@ def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(
     encoder, objectives, batch = make("simcse", tiny_model, sentences)
     with encoder.backbone.dropout(0.0):
         found = gradient(encoder, objectives, batch)
-        views, terms_of, _ = objectives.ask(batch, encoder.device)
+        views, terms_of, _ = objectives.views_and_losses(batch, encoder.device)
         (loss,) = terms_of(
             [encoder(view.tokens) for view in views if isinstance(view, View)]
         ).values()

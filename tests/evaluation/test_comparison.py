@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
-from isotune.evaluation.comparison import compare_measured, measure
+from isotune.evaluation.comparison import compare_resampled, resampled_scores
 from isotune.evaluation.results import TAUGHT, TRAINED_ON, WORDS, Agreement, Cost, DevGain
 
 
@@ -64,7 +64,9 @@ def test_differences_are_those_of_the_scores_and_what_the_pairs_cannot_tell_apar
 def test_a_comparison_prints_as_a_table(compared: Comparison) -> None:
     lines = str(compared).splitlines()
     scores = [each.scores() for each in compared.evaluations]
-    assert lines[0].split() == ["words", "loud", "faint"]
+    (control,) = compared.evaluations[0].controls
+    scores.append(control.scores())
+    assert lines[0].split() == ["words", "loud", "faint", "common", "words"]
     assert lines[1].split() == [
         "stsb-open",
         *(f"{100 * table['stsb-open']:.2f}" for table in scores),
@@ -75,7 +77,7 @@ def test_a_comparison_prints_as_a_table(compared: Comparison) -> None:
     first = compared.differences[0]
     assert lines[heading + 1] == f"stsb-open  {100 * first.difference:+.2f} ({first.words})"
     assert len({len(line) for line in lines[:6]}) == 1
-    assert len(str(compared)) < 1000
+    assert len(str(compared)) < 1100
     assert str(compared.evaluations[0]).splitlines()[1].split()[0] == "stsb-open"
 
 
@@ -92,7 +94,7 @@ def test_accuracies_are_compared_over_rows() -> None:
     texts = [" ".join(generator.choice(list("abcdefgh"), 6)) for _ in range(300)]
     targets = np.array([int("a" in text) for text in texts])
     task = TransferTask("has a", Logistic(), {"train": ([texts], targets)})
-    comparison = compare_measured(measure([task], Noisy(x), f"{x}") for x in (0, 3.0))
+    comparison = compare_resampled(resampled_scores([task], Noisy(x), f"{x}") for x in (0, 3.0))
     (difference,) = comparison.differences
     assert difference.difference < difference.high < 0
     assert comparison.ranks("has a") == {"0": 1, "3.0": 2}

@@ -218,21 +218,6 @@ def test_each_kind_of_task_has_its_table() -> None:
     assert Evaluation.model_validate_json(complete.model_dump_json()) == complete
 
 
-def test_the_share_of_the_largest_class_stands_below_the_accuracies() -> None:
-    rows = [LabelledSentence(f"word {n}", "b" if n % 25 == 0 else "a") for n in range(100)]
-    evaluated = evaluate(Noisy(), TaskRows("classification", rows, name="my"))
-    (result,) = evaluated.tasks
-    assert isinstance(result, TransferResult)
-    assert result.largest_class == 0.96
-    (table,) = comparison_tables([evaluated])
-    assert str(table.caption) == "Share of the largest class x 100: my 96.00"
-    old = evaluated.model_copy(
-        update={"tasks": (result.model_copy(update={"largest_class": None}),)}
-    )
-    (table,) = comparison_tables([old])
-    assert table.caption is None
-
-
 def test_a_label_of_one_text_is_told(caplog: pytest.LogCaptureFixture) -> None:
     rows = [LabelledSentence(f"word {n}", f"rare {n}" if n < 7 else "a") for n in range(40)]
     load_tasks(TaskRows("classification", rows, name="mine"))

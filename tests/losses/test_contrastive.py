@@ -1,5 +1,6 @@
 """The contrastive losses: what they tell apart, and never more than a block of all similarities."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,14 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3, similarities
+from isotune.losses import (
+    info_nce,
+    mirror_info_nce,
+    nt_xent,
+    self_guided_opt3,
+    similarities,
+    soft_info_nce,
+)
 
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 LAYERS = 2
@@ -22,8 +30,12 @@ def with_hard_negatives(queries: Tensor, keys: Tensor, temperature: float) -> Te
     return info_nce(queries, keys, temperature, hard_negatives=queries.flip(0) + keys)
 
 
+def with_shares(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    return soft_info_nce(first, second, temperature, first.detach(), 0.2)
+
+
 each = pytest.mark.parametrize(
-    "loss", [nt_xent, mirror_info_nce, info_nce, of_layers, with_hard_negatives]
+    "loss", [nt_xent, mirror_info_nce, info_nce, of_layers, with_hard_negatives, with_shares]
 )
 
 
@@ -91,3 +103,20 @@ def test_no_more_than_a_block_of_similarities_is_held(loss: Loss) -> None:
         with Largest() as largest:
             value_and_gradient(loss, torch.randn(2, n, 2))
         assert largest.elements <= similarities.BLOCK_QUERIES * 2 * n
+
+
+def test_sharp_shares_leave_a_view_its_counterpart_alone() -> None:
+    first, second, references = torch.randn(3, 6, 4, dtype=torch.float64).unbind()
+    expected = (info_nce(first, second, 0.1) + info_nce(second, first, 0.1)) / 2
+    value = soft_info_nce(first, second, 0.1, references, 1e-4)
+    torch.testing.assert_close(value, expected)
+
+
+def test_equal_references_pull_their_views_together() -> None:
+    """Two rows with equal references have equal shares, and the best views of them are equal."""
+    references = torch.eye(3, dtype=torch.float64)[[0, 0, 1, 2]]
+    apart = torch.eye(4, dtype=torch.float64)
+    alike = torch.eye(4, dtype=torch.float64)[[0, 0, 1, 2]]
+    losses = [soft_info_nce(views, views, 0.05, references, 0.05) for views in (apart, alike)]
+    assert losses[1] < losses[0]
+    assert losses[1].item() == pytest.approx(0.5 * math.log(2), abs=1e-6)

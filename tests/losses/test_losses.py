@@ -20,6 +20,7 @@ from isotune.losses import (
     pair_features,
     ranking_divergence,
     self_guided_opt3,
+    soft_info_nce,
 )
 from tests.reference import losses, supervised
 
@@ -114,6 +115,15 @@ def ranked_by_a_teacher(
     return lambda a, b, c: divergence(torch.cat([a, b], 1), c.detach(), temperature)
 
 
+def with_shares(
+    temperature: float, compare: Callable[[Tensor, Tensor, float, Tensor, float], Tensor]
+) -> Loss:
+    """The references have another number of features, and get no gradient."""
+    return lambda a, b, c: compare(
+        a, b, temperature, torch.cat([a, c], 1).detach(), 0.3 * temperature**0.5
+    )
+
+
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
     **{f"groups {t}": without_false_negatives(t) for t in TEMPERATURES},
@@ -129,6 +139,10 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
             ranked_by_a_teacher(t, ranking_divergence),
             ranked_by_a_teacher(t, losses.ranking_divergence),
         )
+        for t in TEMPERATURES
+    },
+    **{
+        f"shares {t}": (with_shares(t, soft_info_nce), with_shares(t, losses.soft_info_nce))
         for t in TEMPERATURES
     },
     "hard negatives": (

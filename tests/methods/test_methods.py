@@ -1,5 +1,6 @@
 """The methods: which views they ask for, and that their loss is the paper's on what comes back."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_every_method_of_the_table_trains_what_it_says(
         assert list(method.trained(encoder)) == list(method.parameters()) == []
         return
     objectives = Objectives(method)
-    views, terms_of, adversary = objectives.ask(batch, encoder.device)
+    views, terms_of, adversary = objectives.views_and_losses(batch, encoder.device)
     terms = {**terms_of(encode_views(encoder, views, adversary)), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()
@@ -184,6 +185,27 @@ def test_consert_makes_two_augmented_views_of_the_last_layer(
     torch.testing.assert_close(
         plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0
     )
+
+
+def test_soft_targets_are_the_shares_of_the_encoder_before_the_stage(
+    encoder: Encoder, batch: Batch
+) -> None:
+    views = torch.randn(2, 9, 32)
+    targets = torch.randn(9, 5)
+    methods = {
+        0.1: ConSERT(ConSERTOptions(soft_targets=0.3), encoder),
+        0.05: SimCSE(SimCSEOptions(soft_targets=0.3, projection=False), encoder),
+    }
+    for temperature, method in methods.items():
+        loss = method.loss(list(views), replace(batch, targets=targets))
+        expected = reference.soft_info_nce(*views.double(), temperature, targets.double(), 0.3)
+        torch.testing.assert_close(loss["soft_info_nce"].double(), expected, rtol=1e-5, atol=0)
+        # The start is a copy, which is not trained.
+        (start,) = method.teachers
+        assert not any(parameter.requires_grad for parameter in method.parameters())
+        with torch.no_grad():
+            next(encoder.parameters()).add_(1)
+        assert not torch.equal(next(start.parameters()), next(encoder.parameters()))
 
 
 def test_a_rate_may_stand_behind_the_name_of_an_augmentation(encoder: Encoder) -> None:

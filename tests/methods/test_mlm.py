@@ -41,7 +41,7 @@ def batch(tokens: Packed, seed: int = 3) -> Batch:
 def loss_of(objectives: Method | Objectives, encoder: Encoder, tokens: Packed) -> dict[str, Tensor]:
     """The loss terms of a step, as the trainer computes them."""
     objectives = objectives if isinstance(objectives, Objectives) else Objectives(objectives)
-    views, terms_of, _ = objectives.ask(batch(tokens), encoder.device)
+    views, terms_of, _ = objectives.views_and_losses(batch(tokens), encoder.device)
     return terms_of(encode_views(encoder, views))
 
 
@@ -117,7 +117,10 @@ def test_beside_a_method_it_adds_a_view_and_a_term(
         assert together[name].item() == pytest.approx(term.item(), rel=1e-5)
     # Neither method draws random numbers in views(), so the masks are the same.
     assert together["mlm"].item() == pytest.approx(0.5 * mlm.item(), rel=1e-5)
-    assert len(both.ask(batch(tokens), encoder.device)[0]) == len(alone.views(batch(tokens))) + 1
+    assert (
+        len(both.views_and_losses(batch(tokens), encoder.device)[0])
+        == len(alone.views(batch(tokens))) + 1
+    )
 
 
 def test_beside_a_method_it_trains_its_head_and_what_the_method_trains(encoder: Encoder) -> None:

@@ -1,5 +1,6 @@
 """Pairs and passages: which rows belong together, and which passages are drawn."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,9 +10,11 @@ import torch
 
 from isotune.data import Pair, Sentence, Triplet
 from isotune.data.packed import pack
+from isotune.encoder import model
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.prompt import Prepared
 from isotune.errors import InputError
-from isotune.methods.method import CHARACTERS_OF_TOKEN, Batch
+from isotune.methods.method import Batch
 from isotune.methods.mirror import Mirror
 from isotune.methods.options import CropsOptions, MirrorOptions, PairsOptions
 from isotune.methods.pairs import Crops, Pairs, count_chained, groups
@@ -161,16 +164,14 @@ def test_a_step_tokenizes_no_more_of_a_long_text_than_it_uses(
     long = ". ".join(" ".join(WORDS[:20] * 500).capitalize() for _ in range(2))
     batch = Batch((), sentences=([long, "a man", "a dog"],), max_length=8)
     longest = 0
-    tokenize = Encoder.tokenize
+    ids_of = model._ids_of
 
-    def watched(
-        self: Encoder, texts: list[str], max_length: int | None = None, prompt: str | None = None
-    ) -> list[list[int]]:
+    def watched(texts: Sequence[str], prepared: Prepared) -> list[list[int]]:
         nonlocal longest
         longest = max(longest, *map(len, texts))
-        return tokenize(self, texts, max_length, prompt)
+        return ids_of(texts, prepared)
 
-    monkeypatch.setattr(Encoder, "tokenize", watched)
+    monkeypatch.setattr(model, "_ids_of", watched)
     method: Crops | Mirror
     if name == "crops":
         method = Crops(CropsOptions(), encoder)
@@ -181,5 +182,5 @@ def test_a_step_tokenizes_no_more_of_a_long_text_than_it_uses(
         plain = pack(encoder.tokenize(["a man"] * 3, 8))
         longest = 0
         drawn = method.draw(replace(batch, texts=(plain,)))
-    assert 0 < longest <= CHARACTERS_OF_TOKEN * 8
+    assert 0 < longest <= model.CHARACTERS_OF_TOKEN * 8
     assert drawn.texts[-1].lengths.max() == 8

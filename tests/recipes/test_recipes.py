@@ -19,9 +19,9 @@ from isotune.recipes import (
     AsReleased,
     Recipe,
     TrainingOptions,
-    plan_table,
     read_recipe,
     resolve,
+    starting_table,
 )
 
 
@@ -181,20 +181,20 @@ def test_steps_take_the_place_of_epochs() -> None:
 def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "modules.json").touch()  # somebody's sentence encoder
     assert (
-        plan_table(None, None, None)
-        == plan_table(None, None, "bert-tiny")
+        starting_table(None, None, None)
+        == starting_table(None, None, "bert-tiny")
         == read_recipe("default")
     )
-    assert plan_table(None, None, tiny_model) == read_recipe("default")
-    assert plan_table(None, None, str(tmp_path)) == read_recipe("adapt")
-    assert plan_table(None, None, None, teachers=["a"]) == read_recipe("distil")
-    assert plan_table(None, None, str(tmp_path), teachers=["a"]) == read_recipe("adapt-distil")
-    assert plan_table("default", None, None, teachers=["a"]) == read_recipe("default")
+    assert starting_table(None, None, tiny_model) == read_recipe("default")
+    assert starting_table(None, None, str(tmp_path)) == read_recipe("adapt")
+    assert starting_table(None, None, None, teachers=["a"]) == read_recipe("distil")
+    assert starting_table(None, None, str(tmp_path), teachers=["a"]) == read_recipe("adapt-distil")
+    assert starting_table("default", None, None, teachers=["a"]) == read_recipe("default")
     with pytest.raises(InputError, match="no recipe is for both"):
-        plan_table(None, None, None, pairs=("a", "b"), teachers=["a"])
-    assert plan_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
+        starting_table(None, None, None, pairs=("a", "b"), teachers=["a"])
+    assert starting_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
     with pytest.raises(InputError, match="both given"):
-        plan_table("mlm", "consert", None)
+        starting_table("mlm", "consert", None)
 
 
 @pytest.mark.parametrize(

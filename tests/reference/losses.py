@@ -156,3 +156,35 @@ def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float)
         return torch.stack([p * torch.log(p / q) for p, q in pairs]).sum()
 
     return mean(divergence(i) for i in range(len(students)))
+
+
+def soft_info_nce(
+    first: Vectors,
+    second: Vectors,
+    temperature: float,
+    references: Vectors,
+    reference_temperature: float,
+) -> Tensor:
+    """The cross entropy -sum over j of p_ij log q_ij, averaged over i and over both directions.
+
+    p_i is made of the references, and q_i of a view's similarities with the other side's.
+    """
+    n = range(len(first))
+
+    def softmax(weights: list[Tensor]) -> list[Tensor]:
+        return [weight / torch.stack(weights).sum() for weight in weights]
+
+    def shares(i: int) -> list[Tensor]:
+        return softmax(
+            [torch.exp(sim(references[i], references[j]) / reference_temperature) for j in n]
+        )
+
+    def direction(queries: Vectors, keys: Vectors, i: int) -> Tensor:
+        found = softmax([torch.exp(sim(queries[i], keys[j]) / temperature) for j in n])
+        return -torch.stack([p * torch.log(q) for p, q in zip(shares(i), found, strict=True)]).sum()
+
+    return mean(
+        direction(queries, keys, i)
+        for queries, keys in ((first, second), (second, first))
+        for i in n
+    )

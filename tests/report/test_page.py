@@ -262,6 +262,38 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
 
 
+def test_what_the_scores_are_worth_is_told(run: Path) -> None:
+    path = run / "evaluation.json"
+    both = json.loads(path.read_text())
+    assert "Control" not in report(run).text  # a file without controls can be read
+    difference = {"encoder": "e", "against": "bag of words", "score": "mr", "difference": 0.01}
+    both["after"]["controls"] = [
+        {
+            "name": "bag of words",
+            "tasks": [
+                {
+                    "kind": "transfer",
+                    "name": "mr",
+                    "classifier": "a",
+                    "protocol": "b",
+                    "rows": 10,
+                    "f1": None,
+                    "accuracy": 0.7,
+                    "dev_accuracy": None,
+                    "regularisation": [10],
+                }
+            ],
+            "averages": {},
+            "differences": [{**difference, "low": -0.02, "high": 0.04}],
+        }
+    ]
+    path.write_text(json.dumps(both))
+    page = report(run)
+    assert "bag of words MR 70.00 +1.00 -2.00 to +4.00, tied" in page.text
+    told = "The encoder “after” is not better than bag of words by more than chance on MR."
+    assert told in page.text
+
+
 def test_a_run_without_a_dev_set(run: Path) -> None:
     keep_metrics(run, "train", "space")
     set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.5}, step=300)

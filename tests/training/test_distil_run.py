@@ -14,26 +14,29 @@ from isotune.data.rows import Sentence
 from isotune.data.tokens import TokenDataset, Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.engine.loader import BatchLoader
+from isotune.engine.loader import FeedLoader
 from isotune.errors import InputError
 from isotune.training import run_folder
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
+
+
+def stored(sentences: list[str], encoder: Encoder) -> TokenDataset:
+    return TokenDataset.build(
+        map(Sentence, sentences),
+        Sentence,
+        lambda columns: Tokenized([*map(encoder.tokenize, columns)]),
+        32,
+        keep_text=True,
+    )
 
 
 def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(
     tiny_model: Path, sentences: list[str]
 ) -> None:
     teachers = [Encoder.load(tiny_model), Encoder.load(BUNDLED_MODEL)]  # of 32 and of 128 features
-    rows = [Sentence(text) for text in sentences[:9]]
-    store = TokenDataset.build(
-        rows,
-        Sentence,
-        lambda columns: Tokenized([*map(teachers[0].tokenize, columns)]),
-        32,
-        keep_text=True,
-    )
-    loader = BatchLoader(store, 9, "rows", 0)
-    loader.teach(teachers)
+    store = stored(sentences[:9], teachers[0])
+    loader = FeedLoader(store, 9, "rows", 0)
+    loader.teach(teachers, steps=1)
     targets = loader.batch(np.arange(9), torch.Generator()).targets
     expected = []
     for teacher in teachers:
@@ -41,6 +44,27 @@ def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(
         expected.append(cosine_similarity(vectors[:, None], vectors, dim=-1))
     cosines = cosine_similarity(targets[:, None], targets, dim=-1)
     torch.testing.assert_close(cosines, torch.stack(expected).mean(0), rtol=0, atol=1e-5)
+
+
+def test_the_teachers_encode_only_the_rows_of_the_steps(
+    tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = Encoder.load(tiny_model)
+    store = stored(sentences, teacher)
+    loader = FeedLoader(store, 8, "rows", 0)
+    expected = torch.from_numpy(teacher.encode(sentences, normalize=True))
+    counts = []
+    encode = Encoder.encode
+    monkeypatch.setattr(
+        Encoder,
+        "encode",
+        lambda self, texts, **options: counts.append(len(texts)) or encode(self, texts, **options),
+    )
+    loader.teach([teacher], steps=3)
+    assert counts == [24]
+    for step in range(3):
+        batch = loader.batch(loader.sampler[step], torch.Generator())
+        torch.testing.assert_close(batch.targets, expected[loader.sampler[step]], rtol=0, atol=1e-5)
 
 
 def test_a_disk_is_refused_that_cannot_hold_two_checkpoints_with_the_teacher(

@@ -18,7 +18,7 @@ import tomli_w
 
 import isotune
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import RECIPES, Recipe, plan_table
+from isotune.recipes import RECIPES, Recipe, starting_table
 from tests.training.conftest import metrics
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -78,7 +78,7 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
     """The recipe `name`, or "method NAME" with its defaults, as a table of a few steps on small
     data."""
     recipe, _, method = name.partition("method ")
-    table = Recipe.from_table(plan_table(recipe or None, method or None, str(model))).table()
+    table = Recipe.from_table(starting_table(recipe or None, method or None, str(model))).table()
     for number, stage in enumerate(table["stages"]):
         options = OPTIONS[stage["method"]]
         known = {*options.model_fields, *stage}

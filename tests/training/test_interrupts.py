@@ -10,7 +10,7 @@ import pytest
 
 from isotune.encoder import model as encoder_module
 from isotune.encoder.encoder import Encoder
-from isotune.engine.loader import BatchLoader
+from isotune.engine.loader import FeedLoader
 from isotune.training import outcome, selection
 from tests.training.conftest import Train, assert_same_end, metrics, resume, same, weights
 
@@ -75,7 +75,7 @@ STAGES: dict[str, list[dict[str, Any]]] = {
 def test_a_closed_form_ends_while_it_reads(stages: str, train: Train, tmp_path: Path) -> None:
     of_stage = dict.fromkeys(("steps", "eval_every", "batch_size", "learning_rate"))
     options = {"stages": STAGES[stages], **of_stage}
-    interrupted(lambda: train(**options), BatchLoader, "_pool", 2)
+    interrupted(lambda: train(**options), FeedLoader, "_pool_batch", 2)
     resumed = resume(tmp_path / "run")
     assert same(weights(resumed.folder), weights(train("whole", **options).folder))
 
@@ -130,7 +130,7 @@ def test_a_run_ends_before_its_first_step(
 
 
 def test_a_run_ends_while_it_compares(train: Train, tmp_path: Path) -> None:
-    interrupted(train, outcome, "measure", 2)
+    interrupted(train, outcome, "resampled_scores", 2)
     resumed = resume(tmp_path / "run")
     assert_same_end(train("whole").folder, resumed.folder)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from isotune.recipes import Recipe
-from isotune.training.judges import Judges, Scores, find_judges, trained_rows
+from isotune.training.judges import CandidateJudges, Judges, find_judges, trained_rows
 
 MINE = "mine.tsv"
 GENERAL = "stsb-open:test"
@@ -25,8 +25,8 @@ def judges(
         {"data": [text], "tasks": list(tasks), "dev": dev, "stages": [{"method": "simcse"}]}
     )
     sources = {MINE: MINE, "stsb-open": GENERAL}
-    scores = Scores(sources, others={"plugin"}, dev="" if dev == "none" else dev)
-    return find_judges(recipe, scores, trained)
+    candidates = CandidateJudges(sources, others={"plugin"}, dev="" if dev == "none" else dev)
+    return find_judges(recipe, candidates, trained)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def judges(
     ],
 )
 def test_the_tasks_that_speak_for_the_text(changes: dict[str, Any], own: set[str]) -> None:
-    assert judges(**changes).own == own
+    assert judges(**changes).tasks == own
 
 
 def test_a_group_speaks_for_the_text_if_all_of_its_tasks_do() -> None:
@@ -60,9 +60,9 @@ def test_a_group_speaks_for_the_text_if_all_of_its_tasks_do() -> None:
         {"data": ["notes.txt"], "tasks": ["sts"], "stages": [{"method": "simcse"}]}
     )
     names = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
-    scores = Scores({name: f"{name}:test" for name in names}, others={"sts"}, dev="")
-    assert find_judges(recipe, scores, ()).own == {*names, "sts"}
-    assert find_judges(recipe, scores, {"sts14:test"}).own == {*names} - {"sts14"}
+    candidates = CandidateJudges({name: f"{name}:test" for name in names}, others={"sts"}, dev="")
+    assert find_judges(recipe, candidates, ()).tasks == {*names, "sts"}
+    assert find_judges(recipe, candidates, {"sts14:test"}).tasks == {*names} - {"sts14"}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,8 @@ def test_general_dev_data_choose_for_another_text(text: str, dev: str, general: 
 def test_general_losses_do_not_count_with_teachers(teachers: list[str]) -> None:
     stages = [{"method": "simcse"}, {"method": "distil", "teachers": teachers}]
     recipe = Recipe.from_table({"data": ["notes.txt"], "stages": stages})
-    judges = find_judges(recipe, Scores({"stsb-open": GENERAL}, others=(), dev=""), ())
+    candidates = CandidateJudges({"stsb-open": GENERAL}, others=(), dev="")
+    judges = find_judges(recipe, candidates, ())
     assert judges.general_losses_count is not bool(teachers)
 
 

@@ -72,10 +72,10 @@ def test_a_run_computes_with_the_fast_products(
     denormal = torch.tensor(1e-40)
     step = Optimizer.step
 
-    def watched(self: Optimizer, share: float) -> None:
+    def watched(self: Optimizer, factor: float) -> None:
         seen.append(setting.fp32_precision)  # after the backward pass, outside of any forward pass
         assert denormal * 1 == 0  # nor do denormal numbers cost time
-        step(self, share)
+        step(self, factor)
 
     monkeypatch.setattr(Optimizer, "step", watched)
     train(steps=2)

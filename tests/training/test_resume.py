@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+import torch
 from transformers import BertConfig, BertModel
 
 from isotune.encoder.encoder import Encoder
@@ -20,7 +21,7 @@ from isotune.errors import InputError
 from isotune.recipes import Recipe
 from isotune.training import run, run_folder
 from isotune.training.plan import _attach_past_stages, _try_stages
-from isotune.training.run_folder import LAST, Progress
+from isotune.training.run_folder import LAST, Progress, load_parts
 from tests.conftest import make_tiny_model
 from tests.training.conftest import (
     Killed,
@@ -64,6 +65,31 @@ NEEDED: dict[str, tuple[Callable[[Path, Path], object], str]] = {
         "the checkpoint of the run doesn't fit the model",
     ),
 }
+
+
+class Part:
+    """A part of a run that can't be loaded."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def load_state_dict(self, tensors: dict[str, torch.Tensor]) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RuntimeError("size mismatch"), r"doesn't fit the model \(size mismatch\); "),
+        (torch.OutOfMemoryError("CUDA out of memory"), "memory of the device .* free some of it"),
+    ],
+)
+def test_a_full_memory_is_no_other_model(error: Exception, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_parts({}, {"optimizer": Part(error)})
 
 
 @pytest.mark.parametrize("need", NEEDED)

@@ -47,7 +47,7 @@ from tests.training.conftest import (
 
 
 @pytest.mark.parametrize(("method", "precision"), [("simcse", "bfloat16"), ("consert", "float32")])
-def test_a_run_leaves_an_encoder_and_everything_about_it(
+def test_a_run_leaves_its_files_and_a_record_of_each_evaluation(
     train: Train, method: str, precision: str
 ) -> None:
     result = train(method=method, precision=precision, keep_checkpoints=None)
@@ -64,21 +64,26 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(
         "train.log",
         "text-changes.json",
     }
+    assert result.stopped is None
     assert [record["step"] for record in metrics(result.folder, "dev")] == [0, 4, 8, 12]
     losses = [record["loss"] for record in metrics(result.folder, "train")]
     assert len(losses) == 2
     assert all(np.isfinite(losses))
-    assert result.stopped is None
-    assert "nothing" not in (result.folder / "train.log").read_text()
-    sizes = {path: path.stat().st_size for path in result.folder.rglob("*") if path.is_file()}
-    kept = [
-        size
-        for path, size in sizes.items()
-        if "encoder" in path.parts or path.name == "report.html"
-    ]
-    assert (
-        sum(sizes.values()) < 1.1 * sum(kept) + 10_000
-    )  # the weights of the model have 116,000 bytes
+
+
+def test_a_finished_run_is_little_larger_than_its_encoder_and_report(train: Train) -> None:
+    folder = train(keep_checkpoints=None).folder
+    all_bytes = 0
+    kept_bytes = 0
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        size = path.stat().st_size
+        all_bytes += size
+        if "encoder" in path.parts or path.name == "report.html":
+            kept_bytes += size
+    # The weights of the model have 116,000 bytes.
+    assert all_bytes < 1.1 * kept_bytes + 10_000
 
 
 def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> None:
@@ -98,26 +103,32 @@ def test_a_result_tells_in_five_lines_what_the_report_tells(train: Train) -> Non
     assert result.encoder is result.encoder
 
 
-def test_time_memory_and_disk_are_told_before_they_are_spent(
-    train: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = (train("told").folder / "train.log").read_text()
-    size = r"[\d.,]+ MB"
-    disk = re.search(rf"disk: up to {size} during the run, {size} afterwards; {size} are free", log)
+MEGABYTES = r"[\d.,]+ MB"
+
+
+def test_time_memory_and_disk_are_told_before_they_are_spent(train: Train) -> None:
+    log = (train().folder / "train.log").read_text()
+    disk = re.search(
+        rf"disk: up to {MEGABYTES} during the run, {MEGABYTES} afterwards; {MEGABYTES} are free",
+        log,
+    )
     cost = re.search(
-        rf"stage 1: about \d:\d\d:\d\d are left, .* s a step .*; memory so far: {size}\n", log
+        rf"stage 1: about \d:\d\d:\d\d are left, .* s a step .*; memory so far: {MEGABYTES}\n", log
     )
     assert disk
     assert cost
     assert disk.start() < log.index("step 0 of 12") < cost.start() < log.index("step 4 of 12")
+
+
+def test_a_run_that_the_disk_has_no_space_for_is_refused(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20_000))
-    with pytest.raises(
-        InputError,
-        match=rf"the run needs up to {size} here, and the disk has 0 MB; free some space",
-    ):
-        train("full")
-    assert not (Path(log.split("run: ")[1].split("\n")[0]).with_name("full")).exists()
+    message = rf"the run needs up to {MEGABYTES} here, and the disk has 0 MB; free some space"
+    with pytest.raises(InputError, match=message):
+        train()
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("dev", [{}, {"dev": "none"}])
@@ -137,20 +148,27 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
         assert said in (result.folder / "report.html").read_text()
 
 
-def test_a_time_limit_holds_loading_and_scoring_or_is_refused_before_training(
-    train: Train, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def slow_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To load and to score an encoder seems to take 3,000 s."""
+    measured = run.measure_encoder
+    monkeypatch.setattr(run, "measure_encoder", lambda *of: measured(*of)._replace(seconds=3000.0))
+
+
+@pytest.mark.usefixtures("slow_to_measure")
+def test_a_time_limit_holds_loading_and_scoring(train: Train) -> None:
+    log = (train(time_limit="2h").folder / "train.log").read_text()
+    assert re.search(r"takes 3,000 s; 4,\d\d\d s are left for training", log)
+
+
+@pytest.mark.usefixtures("slow_to_measure")
+def test_a_time_limit_that_leaves_no_time_for_training_is_refused(
+    train: Train, tmp_path: Path
 ) -> None:
-    measured = run.measurements
-    monkeypatch.setattr(run, "measurements", lambda *of: measured(*of)._replace(seconds=3000.0))
-    folder = train(time_limit="2h").folder
-    assert re.search(
-        r"takes 3,000 s; 4,\d\d\d s are left for training", (folder / "train.log").read_text()
-    )
-    with pytest.raises(
-        InputError, match=r"1,800 s: too short: .* result takes 3,000 s; start again with more time"
-    ):
-        train("short", time_limit="30m")
-    assert not folder.with_name("short").exists()
+    message = r"1,800 s: too short: .* result takes 3,000 s; start again with more time"
+    with pytest.raises(InputError, match=message):
+        train(time_limit="30m")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_resumed_run_counts_the_time_before(
@@ -176,26 +194,25 @@ def test_a_run_on_rows_of_the_bundled_model_suggests_what_the_user_can_do(
     assert f"isotune evaluate {BUNDLED_MODEL} {finished} --tasks {pairs}\n" in log
 
 
-def test_times_have_a_unit_or_are_minutes() -> None:
-    def minutes(time_limit: object) -> float | str | None:
-        return Recipe.from_table(
-            {"stages": [{"method": "simcse"}], "time_limit": time_limit}
-        ).time_limit
+def minutes(time_limit: object) -> float | str | None:
+    """The minutes of a recipe with this time limit."""
+    table = {"stages": [{"method": "simcse"}], "time_limit": time_limit}
+    return Recipe.from_table(table).time_limit
 
-    assert [minutes(limit) for limit in ("90s", "30m", "1.5h", 2, 0.5, "45")] == [
-        1.5,
-        30,
-        90,
-        2,
-        0.5,
-        45,
-    ]
-    for wrong in ("soon", "5 m", "-1s", 0, math.inf):
-        with pytest.raises(
-            InputError,
-            match="time_limit: give a time such as 90s, 30m or 2h, or a number of minutes",
-        ):
-            minutes(wrong)
+
+@pytest.mark.parametrize(
+    ("time_limit", "expected"),
+    [("90s", 1.5), ("30m", 30), ("1.5h", 90), (2, 2), (0.5, 0.5), ("45", 45)],
+)
+def test_times_have_a_unit_or_are_minutes(time_limit: object, expected: float) -> None:
+    assert minutes(time_limit) == expected
+
+
+@pytest.mark.parametrize("wrong", ["soon", "5 m", "-1s", 0, math.inf])
+def test_a_time_without_sense_is_refused(wrong: object) -> None:
+    message = "time_limit: give a time such as 90s, 30m or 2h, or a number of minutes"
+    with pytest.raises(InputError, match=message):
+        minutes(wrong)
 
 
 def test_a_notebook_gets_one_display_and_each_line_once(
@@ -266,37 +283,39 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
     assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
 
 
-def test_a_retrieval_chooses_the_step_and_judges(train: Train, tmp_path: Path) -> None:
+@pytest.fixture
+def faq(tmp_path: Path) -> Path:
+    """Forty questions with their answers."""
+    path = tmp_path / "faq.tsv"
+    rows = [f"where is number {i}\tnumber {i} is here\n" for i in range(40)]
+    path.write_text("sentence1\tsentence2\n" + "".join(rows))
+    return path
+
+
+def test_a_retrieval_chooses_the_step_and_judges(train: Train, faq: Path) -> None:
     """Without any scored pair."""
-    faq = tmp_path / "faq.tsv"
-    faq.write_text(
-        "sentence1\tsentence2\n"
-        + "".join(f"where is number {i}\tnumber {i} is here\n" for i in range(40))
-    )
     task = f"retrieval:{faq}"
     result = train(dev=task, tasks=(task,), steps=24)
     records = metrics(result.folder, "dev")
     assert {record["metric"] for record in records} == {"ndcg@10"}
     gain = result.evaluation.dev
-    assert (gain.unit, gain.rows, gain.after) == (
-        "queries",
-        40,
-        max(record["score"] for record in records),
-    )
+    assert (gain.unit, gain.rows) == ("queries", 40)
+    assert gain.after == max(record["score"] for record in records)
     assert {each.score for each in result.evaluation.differences} > {task, f"{task}-recall@1"}
+    assert result.evaluation.trained_on == ()
     page = result.report.read_text()
     assert "nDCG@10" in page
     assert result.evaluation.verdict.why in page
-    assert result.evaluation.trained_on == ()
+
+
+def test_a_retrieval_that_was_trained_on_judges_nothing(train: Train, faq: Path) -> None:
+    """General pairs judge nothing either."""
+    task = f"retrieval:{faq}"
     tasks = (task, "stsb-open:test")
-    trained = train(
-        "pairs", sources=str(faq), method="pairs", model="bert-tiny", dev=task, tasks=tasks
-    )
-    assert trained.evaluation.trained_on == (task,)
-    assert (trained.evaluation.own_tasks, trained.verdict.why) == (
-        (),
-        TRAINED_ON,
-    )  # general pairs judge nothing
+    result = train(sources=str(faq), method="pairs", model="bert-tiny", dev=task, tasks=tasks)
+    assert result.evaluation.trained_on == (task,)
+    assert result.evaluation.own_tasks == ()
+    assert result.verdict.why == TRAINED_ON
 
 
 def test_the_step_can_be_chosen_as_sentence_transformers_does(
@@ -495,9 +514,7 @@ def test_a_collapse_is_warned_about(train: Train, monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_what_may_spoil_a_run_or_its_scores_is_warned_about(
-    train: Train, text: Path, pairs: Path
-) -> None:
+def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: Path) -> None:
     text.write_text(text.read_text() * 2)
     result = train(model_dropout=0.0, max_length=4, batch_size=60, steps=2)
     messages = " ".join(record["message"] for record in metrics(result.folder, "warning"))
@@ -505,13 +522,18 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(
     assert "the dev data are test data too" in messages
     assert "50% of the texts are repeats" in messages
     assert "% of the texts are cut at 4 tokens" in messages
-    scores = [
-        100 * side.scores()[str(pairs)]
-        for side in (result.evaluation.before, result.evaluation.after)
-    ]
-    assert (
-        "{}: {:.2f} -> {:.2f} (".format(pairs, *scores) in (result.folder / "train.log").read_text()
-    )
+
+
+def test_the_log_has_the_scores_of_the_start_and_of_the_kept_encoder(
+    train: Train, pairs: Path
+) -> None:
+    result = train(steps=2)
+    before = 100 * result.evaluation.before.scores()[str(pairs)]
+    after = 100 * result.evaluation.after.scores()[str(pairs)]
+    log = (result.folder / "train.log").read_text()
+    assert f"{pairs}: {before:.2f} -> {after:.2f} (" in log
+    (control,) = result.evaluation.after.controls
+    assert f"{pairs}: common words {100 * control.scores()[str(pairs)]:.2f}; the kept" in log
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -543,59 +565,77 @@ def test_bad_input_is_refused_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
-def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
-    train: Train, text: Path, pairs: Path, tmp_path: Path
+MISSING = {"method": "simcse", "data": ["missing.txt"]}
+SIMCSE_STAGE = {"method": "simcse"}
+SCORES = {"method": "finetune-pair", "classes": [], "metrics": ["spearman"]}
+
+
+@pytest.mark.parametrize(
+    ("stages", "options", "message"),
+    [
+        ([SIMCSE_STAGE, MISSING], {}, "^missing.txt: no such file$"),
+        ([MISSING], {}, "every stage names the data it reads, so give no other sources"),
+        (
+            [MISSING],
+            {"sources": None, "rows": ["a dog", "a cat"]},
+            "every stage names the data it reads",
+        ),
+        ([SIMCSE_STAGE, {"method": "mlm"}], {"sources": "-"}, "this run needs it 2 times"),
+        (
+            [{"method": "whitening"}],
+            {
+                **dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")),
+                "rows": ["a", "b", "c"],
+            },
+            "3 sentences, and more of them than dimensions are needed",
+        ),
+    ],
+)
+def test_the_data_of_all_stages_are_tried_before_the_first_trains(
+    train: Train,
+    stages: Sequence[Mapping[str, Any]],
+    options: dict[str, Any],
+    message: str,
+    tmp_path: Path,
 ) -> None:
-    def refused(stages: Sequence[Mapping[str, Any]], **options: Any) -> str:
-        with pytest.raises(InputError) as caught:
-            train(stages=stages, **options)
-        assert not (tmp_path / "run").exists()
-        return str(caught.value)
+    with pytest.raises(InputError, match=message):
+        train(stages=stages, **options)
+    assert not (tmp_path / "run").exists()
 
-    missing = {"method": "simcse", "data": ["missing.txt"]}
-    assert refused([{"method": "simcse"}, missing]) == "missing.txt: no such file"
-    assert "every stage names the data it reads, so give no other sources" in refused([missing])
-    assert "every stage names the data it reads" in refused(
-        [missing], sources=None, rows=["a dog", "a cat"]
-    )
-    assert "this run needs it 2 times" in refused(
-        [{"method": "simcse"}, {"method": "mlm"}], sources="-"
-    )
 
-    def refused_later(stage: Mapping[str, Any], **options: Any) -> str:
-        return refused([{"method": "simcse"}, stage], **options)
-
-    scores = {
-        "method": "finetune-pair",
-        "classes": [],
-        "metrics": ["spearman"],
-        "data": [str(pairs)],
-    }
-    assert (
-        refused_later({**scores, "dev_data": [str(pairs), "missing.tsv"]})
-        == "missing.tsv: no such file"
-    )
-    assert "missing.tsv" in refused_later(
-        {"method": "multitask", "sentiment_data": ["missing.tsv"]}
-    )
-    assert "it has sentences only" in refused_later({**scores, "data": [str(text)]})
-    assert "no Sentence in it with at least 99 words" in refused_later(
-        {"method": "simcse"}, min_words=99
-    )
-    too_many = refused_later({"method": "whitening", "dimensions": 99})
-    assert "dimensions 99" in too_many
-    assert "the encoder's vectors have 32; keep that many or fewer" in too_many
-    assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
-    assert "nobody" in refused_later(
-        {"method": "back-translation", "translate": ["nobody", "nobody"]}
-    )
-    few = {
-        **dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")),
-        "rows": ["a", "b", "c"],
-    }
-    assert "3 sentences, and more of them than dimensions are needed" in refused(
-        [{"method": "whitening"}], **few
-    )
+@pytest.mark.parametrize(
+    ("stage", "options", "message"),
+    [
+        (
+            {**SCORES, "data": ["pairs.tsv"], "dev_data": ["pairs.tsv", "missing.tsv"]},
+            {},
+            "^missing.tsv: no such file$",
+        ),
+        ({**SCORES, "data": ["text.txt"]}, {}, "it has sentences only"),
+        ({"method": "multitask", "sentiment_data": ["missing.tsv"]}, {}, "missing.tsv"),
+        (SIMCSE_STAGE, {"min_words": 99}, "no Sentence in it with at least 99 words"),
+        (
+            {"method": "whitening", "dimensions": 99},
+            {},
+            "dimensions 99.*the encoder's vectors have 32; keep that many or fewer",
+        ),
+        ({"method": "sncse", "parser": "words"}, {"max_length": 5}, "leaves no room"),
+        ({"method": "back-translation", "translate": ["nobody", "nobody"]}, {}, "nobody"),
+    ],
+)
+@pytest.mark.usefixtures("pairs")
+def test_a_later_stage_is_tried_before_the_first_trains(
+    train: Train,
+    stage: Mapping[str, Any],
+    options: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        train(stages=[SIMCSE_STAGE, stage], **options)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_drops_attention_weights_at_the_rate_that_is_given(train: Train) -> None:

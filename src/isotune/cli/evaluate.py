@@ -15,7 +15,7 @@ from isotune.kernels import Precision
 if TYPE_CHECKING:
     from isotune.encoder.calibration import Calibration
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import Comparison, Task
+    from isotune.evaluation import Comparison, ResampledScores, Task
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
@@ -43,6 +43,10 @@ SCALE = (
     "With --calibrate: the score of two sentences that mean the same. Unset: the dataset's, or 5, "
     "as isotune label writes it; where no score is above 1, it has to be given."
 )
+NO_CONTROLS = (
+    "Leave out the controls: the share of common words for scored pairs, the largest class and a "
+    "bag of words for labels, BM25 for retrieval."
+)
 
 
 def evaluate(
@@ -56,6 +60,7 @@ def evaluate(
     metric: Annotated[
         Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")
     ] = "spearman",
+    no_controls: Annotated[bool, Parameter(help=NO_CONTROLS, group="Scores")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
     scale: Annotated[
@@ -68,12 +73,16 @@ def evaluate(
     is better. An encoder's rank is 1, and 1 more for each encoder that is better by more than
     chance.
 
+    Controls stand below the encoders. They know only the words of the texts, and say what a score
+    is worth: an encoder that is not better than its control by more than chance is named.
+
     Four kinds of task answer four questions. Similarity: does the cosine of two vectors agree with
     people's scores? Retrieval: are a query's answers nearer to it than all other documents?
     Classification, also of the named transfer tasks: can a simple classifier find the labels of new
     texts by their vectors? Geometry: how are the vectors distributed?
     """
     from isotune.encoder.encoder import Encoder
+    from isotune.evaluation import resampled_controls
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
@@ -87,7 +96,10 @@ def evaluate(
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
-    comparison = _compare(loaded_tasks, encoders, aggregation, metric)
+    controls: Sequence[ResampledScores] = ()
+    if not no_controls:
+        controls = resampled_controls(loaded_tasks, aggregation, metric)
+    comparison = _compare(loaded_tasks, encoders, controls, aggregation, metric)
     if not as_json:
         _print_tables(comparison, aggregation, metric, shown)
     if calibrate:
@@ -127,6 +139,7 @@ def _load(tasks: Sequence[str], calibrate: bool) -> Sequence[Task]:
 def _compare(
     tasks: Sequence[Task],
     encoders: Mapping[str, Encoder],
+    controls: Sequence[ResampledScores],
     aggregation: Aggregation,
     metric: Metric,
 ) -> Comparison:
@@ -134,28 +147,41 @@ def _compare(
     from rich.progress import track
 
     from isotune.console import PlainConsole
-    from isotune.evaluation import compare_measured, measure
+    from isotune.evaluation import compare_resampled, resampled_scores, with_controls
 
     console = PlainConsole(stderr=True)
     is_hidden = not console.is_terminal
     progress = track(
         encoders.items(), "evaluating", console=console, transient=True, disable=is_hidden
     )
-    return compare_measured(
-        measure(tasks, encoder, name, aggregation, metric) for name, encoder in progress
-    )
+    all_scores = []
+    for name, encoder in progress:
+        scores = resampled_scores(tasks, encoder, name, aggregation, metric)
+        all_scores.append(with_controls(scores, controls))
+    return compare_resampled(all_scores)
 
 
 def _print_tables(
     comparison: Comparison, aggregation: Aggregation, metric: Metric, shown: Mapping[str, str]
 ) -> None:
     from isotune.cli.tables import print_whole
-    from isotune.evaluation import comparison_tables, difference_table
+    from isotune.evaluation import (
+        comparison_tables,
+        control_table,
+        difference_table,
+        unbeaten_lines,
+    )
+    from isotune.evaluation.tasks import task_title
 
     for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
         print_whole(table)
     if comparison.differences:
         print_whole(difference_table(comparison, shown))
+    if any(evaluation.controls for evaluation in comparison.evaluations):
+        print_whole(control_table(comparison.evaluations, shown))
+    for evaluation in comparison.evaluations:
+        for line in unbeaten_lines(evaluation, shown[evaluation.encoder], task_title):
+            print(line)
 
 
 def _calibrate_all(

@@ -147,18 +147,19 @@ def _compare(pairs: Path, count: int, names: Sequence[str], encoders: Sequence[E
     """Prints the scores of the encoders on the pairs, and what the pairs can't tell."""
     from isotune.cli.tables import print_whole
     from isotune.evaluation import (
-        compare_measured,
+        compare_resampled,
         comparison_tables,
         difference_table,
         load_tasks,
-        measure,
+        resampled_scores,
     )
 
     tasks = load_tasks([str(pairs)])
     evaluations = [
-        measure(tasks, encoder, name) for name, encoder in zip(names, encoders, strict=True)
+        resampled_scores(tasks, encoder, name)
+        for name, encoder in zip(names, encoders, strict=True)
     ]
-    comparison = compare_measured(evaluations)
+    comparison = compare_resampled(evaluations)
     print()
     for table in comparison_tables(comparison.evaluations):
         print_whole(table)

@@ -26,8 +26,8 @@ from isotune.recipes import (
     RUN_OPTIONS,
     TEACHER_RECIPES,
     Recipe,
-    plan_table,
     resolve,
+    starting_table,
 )
 from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
@@ -39,7 +39,13 @@ TRAINING = Group("Training", sort_key=4)
 GROUPS = {
     RUN: ("epochs", "steps"),
     ROWS: ("sample", "min_words", "min_score", "positive"),
-    Group("Which step is kept", sort_key=6): ("eval_every", "patience", "most_forgotten"),
+    Group("Which step is kept", sort_key=6): (
+        "eval_every",
+        "patience",
+        "most_forgotten",
+        "interpolations",
+        "confidence",
+    ),
     Group("Optimiser", sort_key=7): (
         "rate_width",
         "weight_decay",
@@ -120,8 +126,8 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         if dry_run:
             if resume:
                 raise InputError("--dry-run is for a new run; leave out --resume")
-            plan = resolve(text, recipe, method, options, pairs=pairs, with_stand_ins=stand_ins)
-            _print_plan(plan)
+            resolved = resolve(text, recipe, method, options, pairs=pairs, with_stand_ins=stand_ins)
+            _print_recipe(resolved)
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
         result = train_encoder(text, out=out, recipe=recipe, method=method, pairs=pairs, **options)
@@ -160,10 +166,10 @@ def _default_folder(
     return default_folder(recipe, method, options.get("model"), pairs, options.get("teachers"))
 
 
-def _print_plan(plan: Recipe) -> None:
+def _print_recipe(recipe: Recipe) -> None:
     import tomli_w
 
-    print(tomli_w.dumps(plan.table()), end="")
+    print(tomli_w.dumps(recipe.table()), end="")
 
 
 def where_option_is(option: str, words: Sequence[str]) -> str:
@@ -196,7 +202,9 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
         parser.add_argument(option, nargs="?", const=True)
     # All other words are ignored.
     chosen, _ = parser.parse_known_args(words)
-    table = plan_table(chosen.recipe, chosen.method, chosen.model, chosen.pairs, chosen.teachers)
+    table = starting_table(
+        chosen.recipe, chosen.method, chosen.model, chosen.pairs, chosen.teachers
+    )
     return Recipe.from_table(table, chosen.recipe or chosen.method or "recipe")
 
 

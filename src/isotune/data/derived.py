@@ -52,6 +52,9 @@ class RowQuery(Generic[R]):
     columns: Mapping[str, str] = field(default_factory=dict)
     """For each field of the rows that the records hold, its column."""
 
+    labels: Sequence[str] = ()
+    """The labels that labelled rows can have; empty if they can have any."""
+
     min_words: int | None = None
     min_score: float | None = None
 
@@ -95,7 +98,7 @@ def make_rows(
 
 
 def _with_words(rows: Iterable[Row], row_type: type[R], least: int) -> Iterator[Row]:
-    """The rows of which each text has at least so many words."""
+    """The rows of which each text has at least `least` words."""
     width = len(text_fields(row_type))
     for row in rows:
         if all(len(str(text).split()) >= least for text in row[:width]):
@@ -127,7 +130,7 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     if row_type is Triplet and label is not None and not has_triplets:
         labelled = to_rows(source, records, LabelledPair, query.columns)
         return _Derived(_triplets(labelled), ["an entailed and a contradicted hypothesis"])
-    rows = to_rows(source, records, row_type, query.columns)
+    rows = to_rows(source, records, row_type, query.columns, query.labels)
     return _Derived(rows)
 
 

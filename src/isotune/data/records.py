@@ -357,7 +357,7 @@ def _may_have_nanoseconds(value: pyarrow.Scalar) -> bool:
 
 
 def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
-    """Reads a parquet file in batches of at most so many rows.
+    """Reads a parquet file in batches of at most `rows` rows.
 
     The first batch is empty, for a file without rows.
     """

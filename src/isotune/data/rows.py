@@ -133,6 +133,7 @@ def to_rows(
     records: Iterable[tuple[int, Record]],
     row_type: type[R],
     columns: Mapping[str, str] | None = None,
+    labels: Sequence[str] = (),
 ) -> Iterator[R]:
     """Turns records into rows, one at a time.
 
@@ -152,6 +153,9 @@ def to_rows(
         place = f"{source}:{number}"
         for reader in readers:
             values = _read_values(record, reader, place)
+            # Without `labels`, rows may have any.
+            if labels and values[-1] not in ("", *labels):
+                raise InputError(f"{place}: {unknown('label', str(values[-1]), labels)}")
             if "" not in values:
                 is_empty = False
                 yield cast(R, row_type._make(values))

@@ -64,6 +64,7 @@ def read(
     min_words: int | None = None,
     min_score: float | None = None,
     positive: str | None = None,
+    labels: Sequence[str] = (),
 ) -> Rows[R]:
     """Streams the rows of all sources; memory does not grow with their size.
 
@@ -81,6 +82,7 @@ def read(
         min_score: for `Pair`: scored pairs with at least this score, on the source's own scale, are
             taken.
         positive: for `Pair`: labelled pairs with this label are taken, in any case.
+        labels: the labels that labelled rows can have; empty if they can have any.
 
     Raises:
         InputError: a source is missing or malformed. What is wrong inside a source is found while
@@ -96,6 +98,7 @@ def read(
     query = RowQuery(
         row_type,
         columns=columns or {},
+        labels=labels,
         min_words=min_words,
         min_score=min_score,
         positive=(positive or "").casefold(),

@@ -108,7 +108,7 @@ class _Content:
         return torch.from_numpy(np.array(self._targets))
 
     def fingerprint(self, ids: _Flat, columns: int, max_length: int) -> Fingerprint:
-        """The fingerprint of the rows, whose token ids have so many sequences for each row."""
+        """The fingerprint of the rows, each of which has `columns` sequences of token ids."""
         return Fingerprint(
             rows=len(ids.lengths) // columns,
             sentences=len(self._texts),

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
 from isotune.encoder.backbone import Backbone
-from isotune.encoder.format.prompt import Prompts, fill_mask, split_prompt
+from isotune.encoder.format.prompt import Prepared, Prompts, fill_mask, split_prompt
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.language import LanguageHead
 from isotune.encoder.pooling import Pooling, TokenStates
@@ -32,6 +32,9 @@ BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
 ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 # The share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns.
 MUCH_UNKNOWN = 0.2
+# More characters than the tokens of a text have on average. The words of most languages have fewer
+# than ten.
+CHARACTERS_OF_TOKEN = 32
 
 
 class SentenceModel(nn.Module):
@@ -190,9 +193,15 @@ class SentenceModel(nn.Module):
         """
         if prompt is None:
             prompt = self.prompt
-        prepared = self.prompts.prepared(prompt, max_length or self.max_length)
-        encodings = prepared.encode([prepared.before + sentence for sentence in sentences])
-        ids: list[list[int]] = [encoding.ids for encoding in encodings]
+        limit = max_length or self.max_length
+        prepared = self.prompts.prepared(prompt, limit)
+        # A tokenizer reads a text to its end, however few tokens are asked for.
+        most = CHARACTERS_OF_TOKEN * limit
+        ids = _ids_of([sentence[:most] for sentence in sentences], prepared)
+        for place, sentence in enumerate(sentences):
+            # White space and very long words have more characters for each token.
+            if len(sentence) > most and len(ids[place]) < limit:
+                (ids[place],) = _ids_of([sentence], prepared)
         for sentence, tokens in zip(sentences, ids, strict=True):
             if not tokens:
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
@@ -254,6 +263,12 @@ class SentenceModel(nn.Module):
             count = -(-count // threads) * threads
         batch_numbers = (tokens - 1) * count // tokens[-1]
         return np.split(order, np.flatnonzero(np.diff(batch_numbers)) + 1)
+
+
+def _ids_of(sentences: Sequence[str], prepared: Prepared) -> list[list[int]]:
+    """The token ids of each sentence, with its prompt and special tokens."""
+    encodings = prepared.encode([prepared.before + sentence for sentence in sentences])
+    return [encoding.ids for encoding in encodings]
 
 
 def _first_prompt(prompts: Mapping[str, str | None], names: Sequence[str]) -> str:

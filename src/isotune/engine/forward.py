@@ -26,6 +26,7 @@ dropout is torch's: each pass has a seed, and a pass that is made again draws th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -71,12 +72,13 @@ def chunk_that_fits(
     weight_bytes = 4 * sum(weight.numel() for weight in backbone.parameters())
     tokens = sum(len(view.tokens.ids) for view in views)
     activation_bytes = 4 * KEPT * backbone.dimension * backbone.layers * tokens
-    # The share of all tokens that this process may hold at once.
-    share = (free / 3 - weight_bytes) / activation_bytes
-    if share * workers.world_size >= 1:
+    left = free - 3 * weight_bytes
+    # The part of all tokens that this process may hold at once.
+    fraction = left / 3 / activation_bytes
+    if fraction * workers.world_size >= 1:
         return None
     rows = max(len(view.tokens) for view in views)
-    return max(1, int(share * rows / workers.shard_count(tokens)))
+    return max(1, int(fraction * rows / workers.shard_count(tokens)))
 
 
 class StepEncoding:
@@ -95,7 +97,7 @@ class StepEncoding:
         self._seed = seed
         self._chunk_size = chunk_size
         self._pass_count = 0
-        self.groups: list[Encoded] = []
+        self.groups: list[EncodedGroup] = []
         """What goes backward, after `encode`."""
 
     def encode(
@@ -150,7 +152,7 @@ class StepEncoding:
                 kind = (view.backbone, view.pooling, view.heads)
                 groups.setdefault(kind, []).append(view)
         for group in groups.values():
-            vectors = self._pool(group)
+            vectors = self._encode_group(group)
             if _wants_heads(group[0]):
                 vectors = self._through_heads(vectors)
             encoded.update(zip(group, vectors, strict=True))
@@ -161,7 +163,7 @@ class StepEncoding:
         after: Tensor = self._encoder.heads(torch.cat(list(vectors)))
         return torch.split(after, [len(of_view) for of_view in vectors])
 
-    def _pool(self, views: Sequence[View]) -> Sequence[Tensor]:
+    def _encode_group(self, views: Sequence[View]) -> Sequence[Tensor]:
         """The pooled vectors [N, d] of each view of a group; the states [M, d] of `TokenStates`."""
         workers = self._workers
         sizes = [len(view.tokens) for view in views]
@@ -178,7 +180,7 @@ class StepEncoding:
         representations = workers.all_gather(vectors, counts)
         if torch.is_grad_enabled() and row.backbone is None and self.parameters():
             start = sum(counts[: workers.rank])
-            self.groups.append(Encoded(representations.requires_grad_(), shares, start))
+            self.groups.append(EncodedGroup(representations.requires_grad_(), shares, start))
         if isinstance(row.pooling, TokenStates):
             return (representations,)
         return torch.split(row.tokens.restore(representations), sizes)
@@ -191,8 +193,9 @@ class StepEncoding:
         chunks = [part]
         if self._chunk_size is not None:
             # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
-            passes_of_row = -(-sentences // self._chunk_size)
-            chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
+            passes_of_row = math.ceil(sentences / self._chunk_size)
+            passes_of_part = math.ceil(len(part.ids) * passes_of_row / len(row.tokens.ids))
+            chunks = part.cut(passes_of_part)
         passes = []
         for chunk in filter(len, chunks):
             self._pass_count += 1
@@ -225,6 +228,7 @@ class StepEncoding:
             )
         if isinstance(part.pooling, TokenStates):
             return vectors
+        # `pool` has restored the caller's order; the passes are joined in the order of the row.
         packed_order = part.tokens.order.argsort().argsort()
         return vectors[part.tokens.on_device(packed_order)]
 
@@ -284,7 +288,7 @@ class Pass:
             )
 
 
-class Encoded(NamedTuple):
+class EncodedGroup(NamedTuple):
     """The vectors of views that were encoded together, and this process's passes among them."""
 
     representations: Tensor
@@ -311,7 +315,7 @@ class Encoded(NamedTuple):
 
 
 def backpropagate(
-    groups: Sequence[Encoded],
+    groups: Sequence[EncodedGroup],
     parameters: Sequence[Tensor],
     workers: Workers,
     retain_graph: bool = False,
@@ -330,7 +334,7 @@ def backpropagate(
             _add_gradient(parameter, gradient)
 
 
-def _passes_of_threads(groups: Sequence[Encoded]) -> list[list[tuple[Pass, Tensor]]]:
+def _passes_of_threads(groups: Sequence[EncodedGroup]) -> list[list[tuple[Pass, Tensor]]]:
     """The passes of each thread in all groups, with the gradients of their vectors."""
     threads: list[list[tuple[Pass, Tensor]]] = []
     for group in groups:

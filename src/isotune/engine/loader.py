@@ -30,48 +30,53 @@ def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
     return encoder.encode(texts, normalize=True)
 
 
-class BatchLoader:
+class FeedLoader:
     """Batches of the rows of one feed, in an order that the seed decides."""
 
     def __init__(
-        self, store: TokenDataset, batch_size: int, name: str, seed: int, whole_epochs: bool = False
+        self,
+        dataset: TokenDataset,
+        batch_size: int,
+        name: str,
+        seed: int,
+        whole_epochs: bool = False,
     ) -> None:
         """Takes the tokens of the rows; `name` is that of the feed.
 
         Raises:
             InputError: there are fewer rows than a batch has.
         """
-        rows = len(store)
+        rows = len(dataset)
         if rows < batch_size:
             data = "data" if name == ROWS else f"data of {name}"
             raise InputError(
                 f"batch size {batch_size} is larger than the {data} ({counted(rows, 'row')}); give "
                 f"a batch size of {rows} or less, or more text"
             )
-        self.store = store
-        self.order = BatchSampler(rows, batch_size, seed, whole_epochs)
+        self.dataset = dataset
+        self.sampler = BatchSampler(rows, batch_size, seed, whole_epochs)
         """Which rows make which step."""
-        self.targets = store.targets
-        """[rows, ...]; `teach` replaces those of the store."""
+        self.targets = dataset.targets
+        """[rows, ...]; `teach` replaces those of the dataset."""
         self.vectors: Tensor | None = None
         """[rows * texts, d], after `cache`."""
 
     def batch(self, rows: NDArray[np.int64], generator: Generator) -> Batch:
         """The batch of the rows with these numbers [N]."""
-        store = self.store
+        dataset = self.dataset
         targets = None
         if self.targets is not None:
             targets = self.targets[torch.from_numpy(rows)]
         if self.vectors is None:
             return Batch(
-                store.pack(rows),
+                dataset.pack(rows),
                 targets,
-                store.sentences(rows),
-                store.max_length,
+                dataset.sentences(rows),
+                dataset.max_length,
                 generator=generator,
             )
-        first_places = torch.from_numpy(rows) * store.columns
-        vectors = tuple(self.vectors[first_places + column] for column in range(store.columns))
+        first_places = torch.from_numpy(rows) * dataset.columns
+        vectors = tuple(self.vectors[first_places + column] for column in range(dataset.columns))
         return Batch(targets=targets, generator=generator, vectors=vectors)
 
     @torch.no_grad()
@@ -81,7 +86,7 @@ class BatchLoader:
         They are in a file of this process without a name, on the disk of `folder`.
         """
         encoder.eval()
-        lengths = self.store.lengths
+        lengths = self.dataset.lengths
         shape = (len(lengths), encoder.backbone.dimension)
         with TemporaryFile(dir=folder) as file:
             _reserve(file, 4 * math.prod(shape), folder)
@@ -98,23 +103,28 @@ class BatchLoader:
         self.vectors = torch.from_numpy(vectors)
         return self.vectors
 
-    def teach(self, teachers: Sequence[Encoder], encode: Encode = unit_vectors) -> None:
+    def teach(self, teachers: Sequence[Encoder], steps: int, encode: Encode = unit_vectors) -> None:
         """Makes the teachers' vectors of each row's text the targets [rows, sum of features].
 
         Each vector has length 1, so the cosine of two targets is the mean of the teachers' cosines.
+        Rows that are in none of the first `steps` steps get no vectors, but 0.
         """
-        (texts,) = self.store.sentences(np.arange(len(self.store)))
+        used = np.zeros(len(self.dataset), bool)
+        for step in range(steps):
+            used[self.sampler[step]] = True
+        (texts,) = self.dataset.sentences(np.flatnonzero(used))
         vectors = [encode(teacher, texts) for teacher in teachers]
-        targets = vectors[0]
-        if len(vectors) > 1:
-            targets = np.hstack(vectors)
+        targets = np.zeros((len(used), sum(part.shape[1] for part in vectors)), np.float32)
+        targets[used] = np.hstack(vectors)
         self.targets = torch.from_numpy(targets)
 
     def _pool_at_once(
         self, encoder: Encoder, batches: Sequence[NDArray[np.int64]], workers: Workers
     ) -> Tensor:
         """The pooled vectors [N, d] of some batches, one for each worker of all processes."""
-        jobs = [partial(self._pool, encoder, batch) for batch in workers.local_shards(batches)]
+        jobs = [
+            partial(self._pool_batch, encoder, batch) for batch in workers.local_shards(batches)
+        ]
         no_vectors = torch.empty(0, encoder.backbone.dimension)
         vectors = torch.cat([no_vectors, *workers.run(jobs)])
         counts = []
@@ -122,8 +132,8 @@ class BatchLoader:
             counts.append(sum(map(len, workers.local_shards(batches, rank))))
         return workers.all_gather(vectors, counts)
 
-    def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
-        tokens = self.store.pack_sequences(batch).to(encoder.device)
+    def _pool_batch(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
+        tokens = self.dataset.pack_sequences(batch).to(encoder.device)
         return encoder.pool(tokens).float().cpu()
 
 
@@ -132,7 +142,7 @@ class StepLoader:
 
     def __init__(
         self,
-        stores: Mapping[str, TokenDataset],
+        datasets: Mapping[str, TokenDataset],
         feeds: Mapping[str, Feed],
         options: TrainingOptions,
         seed: int,
@@ -143,32 +153,32 @@ class StepLoader:
 
         `encode` is how teachers encode the text.
         """
-        self.loaders: dict[str, BatchLoader] = {}
+        self.loaders: dict[str, FeedLoader] = {}
         self.rows_per_step = 0
-        for name, store in stores.items():
+        for name, dataset in datasets.items():
             size = feeds[name].batch_size or options.batch_size
             purpose = "order" if name == ROWS else f"order{name}"
             order_seed = derive_seed(seed, purpose, stage)
             whole_epochs = options.as_released.whole_epochs
-            self.loaders[name] = BatchLoader(store, size, name, order_seed, whole_epochs)
+            self.loaders[name] = FeedLoader(dataset, size, name, order_seed, whole_epochs)
             self.rows_per_step += size
         self._seed = seed
         self._stage = stage
         self._encode = encode
         first = next(iter(self.loaders.values()))
-        self.steps_per_epoch = first.order.steps_per_epoch
-        self.monitored = first.store
+        self.steps_per_epoch = first.sampler.steps_per_epoch
+        self.monitored = first.dataset
         """The rows of which the collapse monitor encodes a sample."""
 
     @property
-    def only(self) -> BatchLoader:
+    def only(self) -> FeedLoader:
         """The only loader, of a method that has its text encoded once."""
         (loader,) = self.loaders.values()
         return loader
 
-    def teach(self, teachers: Sequence[Encoder]) -> None:
-        """Makes the teachers' vectors of the text the targets of the only feed."""
-        self.only.teach(teachers, self._encode)
+    def teach(self, teachers: Sequence[Encoder], steps: int) -> None:
+        """Makes the teachers' vectors the targets of the only feed, for so many steps."""
+        self.only.teach(teachers, steps, self._encode)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0, on the CPU.
@@ -179,7 +189,7 @@ class StepLoader:
         generator = Generator().manual_seed(seed)
         batches = {}
         for name, loader in self.loaders.items():
-            batches[name] = loader.batch(loader.order[step], generator)
+            batches[name] = loader.batch(loader.sampler[step], generator)
         return Batch.of_feeds(batches, generator)
 
 

@@ -57,7 +57,7 @@ def train_steps(
         loader=StepLoader({ROWS: tokens}, objectives.method.feeds(), options, seed, stage=0),
         options=options,
     )
-    stepper.open()
+    stepper.prepare()
     for step in range(stepper.total):
         with encoder.backbone.dropout(options.model_dropout, options.attention_dropout):
             update = stepper.update(step)

@@ -48,7 +48,7 @@ class Objectives(nn.Module):
             parameters.extend(objective.adds.parameters())
         return parameters
 
-    def ask(
+    def views_and_losses(
         self, batch: Batch, device: torch.device
     ) -> tuple[Sequence[View | VectorView], Terms, Adversary]:
         """Three things on this device: the views of all objectives, their terms, and the adversary.

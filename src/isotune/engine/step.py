@@ -101,10 +101,10 @@ class Optimizer:
                 _leave_out_bias_correction(adamw)
             self._optimizer = adamw
 
-    def step(self, share: float) -> None:
-        """Makes an update at this share of the peak learning rate, and drops the gradients."""
+    def step(self, factor: float) -> None:
+        """Makes an update at `factor` times the peak learning rate, and drops the gradients."""
         for group in self._optimizer.param_groups:
-            group["lr"] = share * self._peak
+            group["lr"] = factor * self._peak
         self._optimizer.step()
         self._optimizer.zero_grad()
 
@@ -171,7 +171,7 @@ class Stepper:
         self._workers = workers
         self._scratch = scratch
 
-    def open(self) -> None:
+    def prepare(self) -> None:
         """Makes what all updates share: vectors by a frozen backbone, or by teachers.
 
         A nameless file on the disk of the folder `scratch` holds the vectors of the backbone.
@@ -180,7 +180,7 @@ class Stepper:
         if method.cached:
             self.loader.only.cache(self.encoder, self._scratch, self._workers)
         if method.teachers:
-            self.loader.teach(method.teachers)
+            self.loader.teach(method.teachers, self.total)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0.
@@ -197,7 +197,9 @@ class Stepper:
                 self.encoder, self._workers, passes_seed, self.options.chunk_size
             )
             with self._autocast():
-                views, terms_of, adversary = self.objectives.ask(batch, self.encoder.device)
+                views, terms_of, adversary = self.objectives.views_and_losses(
+                    batch, self.encoder.device
+                )
                 vectors = encoding.encode(views, adversary)
                 terms = terms_of(vectors)
             terms |= self.objectives.penalties(self.encoder)
@@ -206,11 +208,11 @@ class Stepper:
             norm = nn.utils.clip_grad_norm_(
                 self.optimizer.parameters, self.options.max_gradient_norm
             )
-            share = schedule(step, self.total, self._warmup, self.options)
+            factor = schedule(step, self.total, self._warmup, self.options)
             update = Update(
                 loss=loss.detach(),
                 terms=terms,
-                learning_rate=share * self.options.learning_rate,
+                learning_rate=factor * self.options.learning_rate,
                 gradient_norm=norm,
                 same_views=step == 0 and _first_two_are_equal(vectors),
                 step=step + 1,
@@ -218,7 +220,7 @@ class Stepper:
             # A GPU is asked when it has the next step.
             if self.encoder.device.type == "cpu":
                 update.check(self.options)
-            self.optimizer.step(share)
+            self.optimizer.step(factor)
             return update
 
     def _backpropagate(self, loss: Tensor, encoding: StepEncoding) -> None:
@@ -235,7 +237,7 @@ class Stepper:
         self._workers.all_reduce_gradients(parameters)
 
     def _autocast(self) -> torch.autocast:
-        """Within it, forward passes have the stage's precision."""
+        """A context manager: forward passes inside have the stage's precision."""
         enabled = self.options.precision == "bfloat16"
         return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=enabled)
 
@@ -256,7 +258,7 @@ class Fit:
         Raises:
             InputError: there are too few texts.
         """
-        method.check(len(loader.only.store))
+        method.check(len(loader.only.dataset))
         self.total = 1
         self.parts: Parts = {}
         self._workers = workers
@@ -265,12 +267,12 @@ class Fit:
         self._method = method
         self._texts = loader.only
 
-    def open(self) -> None:
+    def prepare(self) -> None:
         """Nothing has to be ready before the update."""
 
     def update(self, step: int) -> None:
         """Makes the update."""
-        self._method.count(self._encoder, torch.from_numpy(self._texts.store.token_counts()))
+        self._method.count(self._encoder, torch.from_numpy(self._texts.dataset.token_counts()))
         vectors = self._texts.cache(self._encoder, self._scratch, self._workers)
         self._method.fit(self._encoder, vectors)
 
@@ -295,7 +297,7 @@ def build_optimizer(
         # The gradient of a pass has rows for the tokens of the pass, not for the vocabulary.
         words.sparse = True
     # The blocks come first: checkpoints number the parameters, and the order decides the gradient's
-    # last digits.
+    # last digits. `Optimizer` counts each parameter once.
     ordered = [
         *_blocks(encoder.backbone.model).parameters(),
         *encoder.parameters(),
@@ -305,7 +307,7 @@ def build_optimizer(
 
 
 def schedule(step: int, total: int, warmup: int, options: TrainingOptions) -> float:
-    """The learning rate of a step, counted from 0, as a share of its peak.
+    """The learning rate of a step, counted from 0, as a factor of its peak.
 
     The rate rises for `warmup` steps, and then falls until the last of the `total` steps.
     """

@@ -11,6 +11,7 @@ gradients of processes are added; `forward.py` adds those of threads. The first 
 alone writes files.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,20 +61,20 @@ class Workers:
         """Whether this process is the first, which alone writes files."""
         self._group = group
         # A job has the same thread in every step: a thread's memory, once freed, is kept for it.
-        self._pools = []
+        self._executors = []
         if threads > 1:
-            self._pools = [single_threads("worker", 1) for _ in range(threads)]
+            self._executors = [single_threads("worker", 1) for _ in range(threads)]
         self._threads_of_each = 1
 
     def shard_count(self, tokens: int) -> int:
-        """How many shares each process makes of a batch of so many tokens: up to one a thread."""
+        """How many shares each process makes of a batch of `tokens` tokens: up to one a thread."""
         return max(1, min(self.threads, tokens // (self.world_size * SMALLEST)))
 
     def local_shards(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
         """The part of process `rank`, or else of this process, of the shares of all processes."""
         if rank is None:
             rank = self.rank
-        count = -(-len(shares) // self.world_size)
+        count = math.ceil(len(shares) / self.world_size)
         return shares[rank * count : (rank + 1) * count]
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
@@ -81,7 +82,7 @@ class Workers:
 
         The jobs share torch's threads.
         """
-        if len(jobs) < 2 or not self._pools:
+        if len(jobs) < 2 or not self._executors:
             return [job() for job in jobs]
         self._share_threads(self.threads // len(jobs))
         gradient = torch.is_grad_enabled()
@@ -96,17 +97,19 @@ class Workers:
             with torch.set_grad_enabled(gradient), autocast():
                 return job()
 
-        pools = self._pools[: len(jobs)]
-        running = [pool.submit(run, job) for pool, job in zip(pools, jobs, strict=True)]
+        executors = self._executors[: len(jobs)]
+        running = []
+        for executor, job in zip(executors, jobs, strict=True):
+            running.append(executor.submit(run, job))
         return [job.result() for job in running]
 
     def _share_threads(self, count: int) -> None:
-        """Has each worker compute with so many of torch's threads."""
+        """Has each worker compute with `count` of torch's threads."""
         if count == self._threads_of_each:
             return
         with restored_threads():
-            for pool in self._pools:
-                pool.submit(compute_alone, count).result()
+            for executor in self._executors:
+                executor.submit(compute_alone, count).result()
         self._threads_of_each = count
 
     def all_gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
@@ -215,8 +218,8 @@ class Workers:
 
     def close(self) -> None:
         """Ends the threads, and lets go of the group, whose threads end with its last reference."""
-        for pool in self._pools:
-            pool.shutdown()
+        for executor in self._executors:
+            executor.shutdown()
         # A thread of the group that outlives Python's end would abort the process.
         self._group = None
 

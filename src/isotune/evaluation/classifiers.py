@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.evaluation.copies import Groups
@@ -64,29 +65,11 @@ class Logistic:
         """The classifier and its regularisation."""
         return f"logistic regression, standardised features, C = {self.c:g}"
 
-    def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
-        """Trains on train and tests on test, or by folds if there is no test.
-
-        A part dev is ignored.
-        """
-        if "test" not in parts:
-            return self.by_folds(parts["train"])
-        features, targets = parts["train"]
-        test_features, _ = parts["test"]
-        predictions = self._predict(features.cpu().numpy(), targets, test_features.cpu().numpy())
-        return ClassifierResult(predictions, "trained on train, tested on test", None, (self.c,))
-
-    def by_folds(self, rows: Rows, groups: Groups | None = None) -> ClassifierResult:
-        """Tests each row by a classifier that was trained on the other folds.
-
-        A group's rows stand in one fold.
-        """
-        features, targets = rows
-        x = features.cpu().numpy()
-        predictions = np.empty_like(targets)
-        for seen, test in _folds_of_groups(targets, groups):
-            predictions[test] = self._predict(x[seen], targets[seen], x[test])
-        return ClassifierResult(predictions, f"{FOLDS} folds", None, (self.c,))
+    def __call__(self, parts: Mapping[str, Rows], groups: Groups | None = None) -> ClassifierResult:
+        """Trains and tests as `predict_other_rows` does."""
+        arrays = {name: (features.cpu().numpy(), y) for name, (features, y) in parts.items()}
+        predictions, protocol = predict_other_rows(self._predict, arrays, groups)
+        return ClassifierResult(predictions, protocol, None, (self.c,))
 
     def _predict(self, x: Floats, y: Integers, tested: Floats) -> Integers:
         """The classes of tested rows [M, d], by training rows [N, d] and their classes [N]."""
@@ -95,13 +78,40 @@ class Logistic:
         from sklearn.preprocessing import StandardScaler
         from threadpoolctl import threadpool_limits
 
-        if np.ptp(y) == 0:
-            # A class that stands in one fold alone may leave a single class for the training.
-            return np.full(len(tested), y[0])
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
         # The products of L-BFGS are small: several threads would wait for each other.
         with threadpool_limits(1, "blas"):
             return classifier.fit(x, y).predict(tested)
+
+
+def predict_other_rows(
+    predict: Callable[[Any, Integers, Any], Integers],
+    parts: Mapping[str, tuple[NDArray[Any], Integers]],
+    groups: Groups | None = None,
+) -> tuple[Integers, str]:
+    """The classes that a classifier gives to rows that it was not trained on, and the protocol.
+
+    The classifier is trained on the part train and tested on test, or by folds of train if there
+    is no test. A part dev is ignored.
+
+    Args:
+        predict: trains a classifier on rows [N, ...] of the classes [N], two or more of them, and
+            gives the classes [M] of other rows [M, ...].
+        parts: the rows and their classes by the name of the part.
+        groups: the groups of the rows of train, which stand in one fold each.
+    """
+    x, y = parts["train"]
+    if "test" in parts:
+        tested, _ = parts["test"]
+        return predict(x, y, tested), "trained on train, tested on test"
+    predictions = np.empty_like(y)
+    for seen, test in _folds_of_groups(y, groups):
+        if np.ptp(y[seen]) == 0:
+            # A class that stands in one fold alone may leave a single class for the training.
+            predictions[test] = y[seen[0]]
+        else:
+            predictions[test] = predict(x[seen], y[seen], x[test])
+    return predictions, f"{FOLDS} folds"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Encoders that are compared are scored on the same resampled rows.
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import combinations
@@ -16,11 +16,13 @@ from typing import get_args
 import numpy as np
 
 from isotune.errors import InputError
+from isotune.evaluation.controls import CONTROLS
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import (
     Aggregation,
     AverageAccuracy,
     Comparison,
+    ControlResult,
     Correlations,
     Difference,
     Evaluation,
@@ -39,6 +41,7 @@ def evaluate(
     tasks: TaskSource | Sequence[TaskSource] | None = None,
     *,
     name: str | None = None,
+    controls: bool = True,
 ) -> Evaluation:
     """Scores an encoder on tasks.
 
@@ -49,10 +52,13 @@ def evaluate(
             otherwise.
         name: the encoder's name in the result. If None, it is the folder or hub name, or else the
             encoder's class.
+        controls: whether controls are scored too, rules that know only the words of the texts
+            (`isotune.evaluation.controls`).
 
     Returns:
-        The result of each task, and the averages of complete groups. Correlations are in [-1, 1]
-        and accuracies in [0, 1]; tables print both x 100. `scores()` has them by name.
+        The result of each task, the averages of complete groups, and the controls. Correlations
+        are in [-1, 1] and accuracies in [0, 1]; tables print both x 100. `scores()` has them by
+        name.
 
     Raises:
         InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has
@@ -62,7 +68,10 @@ def evaluate(
         name = str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
     read_tasks = load_tasks(tasks)
     loaded = _loaded(encoder)
-    return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
+    if not controls:
+        return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
+    scores = resampled_scores(read_tasks, loaded, name)
+    return with_controls(scores, resampled_controls(read_tasks)).evaluation
 
 
 def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
@@ -84,6 +93,7 @@ def compare(
     *,
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
+    controls: bool = True,
 ) -> Comparison:
     """Scores encoders on the same tasks, and says which differences are more than chance.
 
@@ -92,6 +102,7 @@ def compare(
         tasks: as `evaluate` takes them.
         aggregation: how a correlation puts a task's subsets together; see `Evaluation.scores`.
         metric: which correlation.
+        controls: whether controls are scored too, as by `evaluate`.
 
     Returns:
         The evaluation of each encoder, and the differences between every two of them.
@@ -103,10 +114,14 @@ def compare(
     named = _named_encoders(encoders)
     check_way(aggregation, metric)
     read_tasks = load_tasks(tasks)
-    return compare_measured(
-        measure(read_tasks, _loaded(encoder), name, aggregation, metric)
-        for name, encoder in named.items()
-    )
+    of_controls: Sequence[ResampledScores] = ()
+    if controls:
+        of_controls = resampled_controls(read_tasks, aggregation, metric)
+    all_scores = []
+    for name, encoder in named.items():
+        scores = resampled_scores(read_tasks, _loaded(encoder), name, aggregation, metric)
+        all_scores.append(with_controls(scores, of_controls))
+    return compare_resampled(all_scores)
 
 
 def _named_encoders(
@@ -126,7 +141,7 @@ def _named_encoders(
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ResampledScores:
     """An encoder's scores, and what they are on resampled rows."""
 
     evaluation: Evaluation
@@ -144,22 +159,54 @@ class Measured:
     metric: Metric
 
 
-def measure(
+def resampled_scores(
     tasks: Sequence[Task],
     encoder: SentenceEncoder,
     name: str,
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
-) -> Measured:
+) -> ResampledScores:
     """Scores an encoder on tasks that `load_tasks` has read.
 
     Geometry and the tasks of plugins are not resampled.
     """
+    outcomes = [task.score(encoder) for task in tasks]
+    return _resampled_outcomes(tasks, outcomes, name, aggregation, metric)
+
+
+def resampled_controls(
+    tasks: Sequence[Task], aggregation: Aggregation = "all", metric: Metric = "spearman"
+) -> list[ResampledScores]:
+    """Scores each control on the tasks that it knows.
+
+    The samples are those that `resampled_scores` draws of the same tasks.
+    """
+    scores = []
+    for control in CONTROLS:
+        outcomes = [control.score_if_known(task) for task in tasks]
+        if any(outcomes):
+            resampled_outcomes = _resampled_outcomes(
+                tasks, outcomes, control.name, aggregation, metric
+            )
+            scores.append(resampled_outcomes)
+    return scores
+
+
+def _resampled_outcomes(
+    tasks: Sequence[Task],
+    outcomes: Sequence[tuple[TaskResult, Floats] | None],
+    name: str,
+    aggregation: Aggregation,
+    metric: Metric,
+) -> ResampledScores:
+    """The scores of an encoder or control by its outcome on each task; None is no score."""
     results: list[TaskResult] = []
     samples: dict[str, Floats] = {}
     values: dict[str, Floats] = {}
-    for place, task in enumerate(tasks):
-        result, values[task.name] = task.score(encoder)
+    for place, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
+        if outcome is None:
+            continue
+        result, values[task.name] = outcome
         results.append(result)
         if isinstance(task, RowTask):
             samples |= resampled(task, values[task.name], aggregation, metric, seed=place)
@@ -168,35 +215,52 @@ def measure(
             samples[group] = np.mean([samples[member] for member in members], axis=0)
     evaluation = evaluation_of(results, name)
     scores = evaluation.scores(aggregation, metric)
-    return Measured(evaluation, scores, samples, values, aggregation, metric)
+    return ResampledScores(evaluation, scores, samples, values, aggregation, metric)
 
 
-def compare_measured(encoders: Iterable[Measured]) -> Comparison:
-    """The differences between encoders that were measured alike.
+def compare_resampled(encoders: Iterable[ResampledScores]) -> Comparison:
+    """The differences between encoders that were scored alike.
 
-    All were measured on the same tasks, by the same aggregation and metric.
+    All were scored on the same tasks, by the same aggregation and metric.
     """
-    measured = list(encoders)
+    scores = list(encoders)
     all_differences: list[Difference] = []
-    for one, other in combinations(measured, 2):
+    for one, other in combinations(scores, 2):
         all_differences += differences(one, other)
-    # All encoders were measured by the same correlation.
-    first = measured[0]
+    # All encoders were scored by the same correlation.
+    first = scores[0]
     return Comparison(
-        evaluations=tuple(each.evaluation for each in measured),
+        evaluations=tuple(each.evaluation for each in scores),
         differences=tuple(all_differences),
         aggregation=first.aggregation,
         metric=first.metric,
     )
 
 
-def differences(first: Measured, second: Measured) -> list[Difference]:
-    """How much higher the second encoder scores than the first.
+def with_controls(encoder: ResampledScores, controls: Sequence[ResampledScores]) -> ResampledScores:
+    """An encoder's scores, with the controls in its evaluation."""
+    results = []
+    for control in controls:
+        result = ControlResult(
+            name=control.evaluation.encoder,
+            tasks=control.evaluation.tasks,
+            averages=control.evaluation.averages,
+            differences=tuple(differences(control, encoder)),
+        )
+        results.append(result)
+    evaluation = encoder.evaluation.model_copy(update={"controls": tuple(results)})
+    return replace(encoder, evaluation=evaluation)
 
-    There is a difference for each task and group that was resampled.
+
+def differences(first: ResampledScores, second: ResampledScores) -> list[Difference]:
+    """How much higher the second encoder scores than the first, which may be a control.
+
+    There is a difference for each task and group that was resampled for both.
     """
     result = []
     for name, samples in second.samples.items():
+        if name not in first.samples:
+            continue
         low, high = interval(samples - first.samples[name])
         difference = Difference(
             encoder=second.evaluation.encoder,

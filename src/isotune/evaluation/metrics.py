@@ -16,7 +16,7 @@ from isotune.evaluation.sts import correlations
 Values = NDArray[np.integer[Any] | np.floating[Any]]
 
 
-def measure(metric: str, targets: Values, predictions: Values) -> float:
+def compute_metric(metric: str, targets: Values, predictions: Values) -> float:
     """Compares predictions with true class numbers or scores, both [N], by one of these metrics.
 
     Higher is better.

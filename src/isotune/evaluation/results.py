@@ -7,7 +7,7 @@ reads it. Each result's `scores` is a flat table of its numbers, which studies a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias, get_args
@@ -266,46 +266,25 @@ class AverageAccuracy(Result):
     accuracy: Fraction
 
 
-class Evaluation(Result):
-    """The results of one encoder on several tasks, with the versions that made them.
-
-    It prints as a table.
-    """
-
-    encoder: str
-    """The encoder's name or path."""
-
-    tasks: tuple[TaskResult, ...]
-
-    averages: dict[str, Correlations | AverageAccuracy]
-    """The averages by group, for each group all of whose tasks were evaluated."""
-
-    versions: dict[str, str]
-    created: AwareDatetime
-
-    def scores(
-        self, aggregation: Aggregation = "all", metric: Metric = "spearman"
-    ) -> dict[str, float]:
-        """All numbers as one flat table.
-
-        It has the scores of each result, and last the groups' averages by their names.
-        """
-        check_way(aggregation, metric)
-        table: dict[str, float] = {}
-        for task in self.tasks:
-            if isinstance(task, STSResult):
-                table |= task.scores(aggregation, metric)
-            else:
-                table |= task.scores()
-        for group, average in self.averages.items():
-            if isinstance(average, AverageAccuracy):
-                table[group] = average.accuracy
-            else:
-                table[group] = average.correlation(aggregation, metric)
-        return table
-
-    def __str__(self) -> str:
-        return _scores_side_by_side({self.encoder: self.scores()})
+def _table(
+    tasks: Sequence[TaskResult],
+    averages: Mapping[str, Correlations | AverageAccuracy],
+    aggregation: Aggregation,
+    metric: Metric,
+) -> dict[str, float]:
+    """The scores of each result, and last the groups' averages by their names."""
+    table: dict[str, float] = {}
+    for task in tasks:
+        if isinstance(task, STSResult):
+            table |= task.scores(aggregation, metric)
+        else:
+            table |= task.scores()
+    for group, average in averages.items():
+        if isinstance(average, AverageAccuracy):
+            table[group] = average.accuracy
+        else:
+            table[group] = average.correlation(aggregation, metric)
+    return table
 
 
 class Difference(Result):
@@ -349,6 +328,79 @@ class Difference(Result):
         return f"{_ends(self.low, self.high)}, {verdict}"
 
 
+class ControlResult(Result):
+    """How a control does on the tasks that it knows, and how much higher the encoder scores.
+
+    A control is a rule that knows only the words of the texts, as `evaluation.controls` has it.
+    """
+
+    name: str
+
+    tasks: tuple[TaskResult, ...]
+
+    averages: dict[str, Correlations | AverageAccuracy]
+    """The averages by group, for each group all of whose tasks the control knows."""
+
+    differences: tuple[Difference, ...]
+    """The differences of the encoder from the control, by task and group."""
+
+    def scores(
+        self, aggregation: Aggregation = "all", metric: Metric = "spearman"
+    ) -> dict[str, float]:
+        """All numbers of the control, as `Evaluation.scores` has those of the encoder."""
+        return _table(self.tasks, self.averages, aggregation, metric)
+
+    @property
+    def main_differences(self) -> list[Difference]:
+        """The differences in the first score of each task, and in each average."""
+        main = {*(task.name for task in self.tasks), *self.averages}
+        return [each for each in self.differences if each.score in main]
+
+    @property
+    def unbeaten(self) -> list[str]:
+        """The tasks and groups on which the encoder is not better by more than chance."""
+        return [each.score for each in self.main_differences if each.low <= 0]
+
+
+class Evaluation(Result):
+    """The results of one encoder on several tasks, with the versions that made them.
+
+    It prints as a table.
+    """
+
+    encoder: str
+    """The encoder's name or path."""
+
+    tasks: tuple[TaskResult, ...]
+
+    averages: dict[str, Correlations | AverageAccuracy]
+    """The averages by group, for each group all of whose tasks were evaluated."""
+
+    controls: tuple[ControlResult, ...] = ()
+    """What the scores are worth beside rules without an encoder.
+
+    It is empty if controls were left out, or if no task has one.
+    """
+
+    versions: dict[str, str]
+    created: AwareDatetime
+
+    def scores(
+        self, aggregation: Aggregation = "all", metric: Metric = "spearman"
+    ) -> dict[str, float]:
+        """All numbers as one flat table.
+
+        It has the scores of each result, and last the groups' averages by their names.
+        """
+        check_way(aggregation, metric)
+        return _table(self.tasks, self.averages, aggregation, metric)
+
+    def __str__(self) -> str:
+        scores = {self.encoder: self.scores()}
+        scores |= {control.name: control.scores() for control in self.controls}
+        return "\n".join([_scores_side_by_side(scores), *unbeaten_lines(self, self.encoder)])
+
+
 class Comparison(Result):
     """Several encoders on the same tasks. It prints as a table."""
 
@@ -385,6 +437,7 @@ class Comparison(Result):
         scores = {}
         for evaluation in self.evaluations:
             scores[evaluation.encoder] = evaluation.scores(self.aggregation, self.metric)
+        scores |= control_scores(self.evaluations, self.aggregation, self.metric)
         lines = [_scores_side_by_side(scores)]
         heading = ""
         for difference in self.differences:
@@ -395,7 +448,32 @@ class Comparison(Result):
             lines.append(
                 f"{difference.score}  {100 * difference.difference:+.2f} ({difference.words})"
             )
+        for evaluation in self.evaluations:
+            lines += unbeaten_lines(evaluation, evaluation.encoder)
         return "\n".join(lines)
+
+
+def control_scores(
+    evaluations: Sequence[Evaluation], aggregation: Aggregation = "all", metric: Metric = "spearman"
+) -> dict[str, dict[str, float]]:
+    """The scores of the controls by their names, which are the same beside every encoder."""
+    controls = chain.from_iterable(evaluation.controls for evaluation in evaluations)
+    return {control.name: control.scores(aggregation, metric) for control in controls}
+
+
+def unbeaten_lines(
+    evaluation: Evaluation, name: str, title: Callable[[str], str] = str
+) -> list[str]:
+    """Says in a line for each control where the encoder of this name does not beat the control.
+
+    `title` names a task or group.
+    """
+    lines = []
+    for control in evaluation.controls:
+        tasks = ", ".join(map(title, control.unbeaten))
+        if tasks:
+            lines.append(f"{name} is not better than {control.name} by more than chance on {tasks}")
+    return lines
 
 
 def _scores_side_by_side(scores: Mapping[str, Mapping[str, float]]) -> str:
@@ -510,6 +588,9 @@ class RunEvaluation(Result):
 
     selected_step: int
     """The step of the encoder kept; 0 is the untouched start."""
+
+    selected_share: float = 1.0
+    """How much of the way from the start of its stage to this step the encoder kept is."""
 
     differences: tuple[Difference, ...] = ()
     """The differences of the encoder kept from the start, by task."""
@@ -653,12 +734,29 @@ class RunEvaluation(Result):
         return changes
 
     @property
+    def place_of_kept(self) -> str:
+        """Which encoder was kept, in words."""
+        return place_of_step(self.selected_step, self.selected_share)
+
+    @property
     def decision(self) -> str:
         """The verdict and the changes, in one line."""
         verdict = str(self.verdict)
         if not self.selected_step:
             return verdict
         return "; ".join([verdict, *self.changes])
+
+
+def place_of_step(step: int, share: float) -> str:
+    """Where on its way the training was: a step, or a share of the way to it.
+
+    Step 0 is the start.
+    """
+    if not step:
+        return "the start"
+    if share < 1:
+        return f"{share:g} of the way to step {step}"
+    return f"step {step}"
 
 
 def _change(name: str, before: float, after: float) -> str:

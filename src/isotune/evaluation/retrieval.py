@@ -10,7 +10,7 @@ larger id comes first.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,13 +107,20 @@ class RetrievalTask:
             unit_length(documents.astype(np.float32)),
             DEPTH,
         )
+        return self.result_of(rankings)
+
+    def result_of(self, rankings: Iterable[NDArray[np.int64]]) -> tuple[RetrievalResult, Floats]:
+        """What the rankings of all queries are, as `score` gives it.
+
+        A ranking has the numbers of up to `DEPTH` documents, the nearest first.
+        """
         rows = zip(rankings, self.grades, strict=True)
         values = np.array([_measures(ranking, grades) for ranking, grades in rows])
         means = values.mean(0).tolist()
         result = RetrievalResult(
             name=self.name,
-            queries=len(queries),
-            documents=len(documents),
+            queries=len(self.queries),
+            documents=len(self.documents),
             measures=dict(zip(RANKING_MEASURES, means, strict=True)),
         )
         return result, values

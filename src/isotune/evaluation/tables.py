@@ -31,7 +31,7 @@ def comparison_tables(
     metric: results.Metric = "spearman",
     names: Mapping[str, str] = {},
 ) -> list[Table]:
-    """Shows encoders as rows, tasks and their average as columns.
+    """Shows encoders, and below them the controls, as rows, tasks and their average as columns.
 
     The best correlation or accuracy is bold.
 
@@ -47,7 +47,8 @@ def comparison_tables(
             group = _group(task)
             content = contents.setdefault((title, group), TableContent(title, group))
             content.add(task)
-    return [content.table(rows) for content in contents.values()]
+    controls = results.control_scores(evaluations, aggregation, metric)
+    return [content.table(rows, controls) for content in contents.values()]
 
 
 Row: TypeAlias = tuple[str, Mapping[str, float]]
@@ -69,27 +70,22 @@ class TableContent:
     unscaled: set[str] = field(default_factory=set)
     """The scores that are measures of a space: they are not multiplied by 100, and none is best."""
 
-    largest: dict[str, float] = field(default_factory=dict)
-    """The share of the largest class, by the title of its task."""
-
     def add(self, task: results.TaskResult) -> None:
         """Adds the scores of a task."""
         for score in task.scores():
             self.headers[score] = _header(score, task)
             if isinstance(task, results.GeometryResult):
                 self.unscaled.add(score)
-        if isinstance(task, results.TransferResult) and task.largest_class is not None:
-            self.largest[task_title(task.name)] = task.largest_class
 
-    def table(self, rows: Sequence[Row]) -> Table:
-        """The table, with the encoders in its rows."""
+    def table(self, rows: Sequence[Row], controls: Mapping[str, Mapping[str, float]]) -> Table:
+        """The table, with the encoders in its rows, and those controls that know such tasks."""
+        known = [(name, table) for name, table in controls.items() if table.keys() & self.headers]
+        rows = [*rows, *known]
         headers = dict(self.headers)
         if any(self.group in scores for _, scores in rows):
             headers[self.group] = "Average"
         width = min(len(self.title), MAX_TITLE_WIDTH)
-        table = Table(title=self.title, min_width=width, caption_justify="left")
-        if self.largest:
-            table.caption = self._caption()
+        table = Table(title=self.title, min_width=width)
         table.add_column("Encoder", overflow="fold")
         for header in headers.values():
             table.add_column(Text(header), justify="right")
@@ -119,11 +115,6 @@ class TableContent:
             cells.append(Text(cell, "bold" if cell == best else ""))
         return cells
 
-    def _caption(self) -> Text:
-        """Says how large the largest class of each task is."""
-        shares = [f"{task} {100 * share:.2f}" for task, share in self.largest.items()]
-        return Text(f"Share of the largest class x 100: {', '.join(shares)}")
-
 
 def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
     """Shows how much higher every further encoder scores than the first.
@@ -150,6 +141,27 @@ def difference_table(comparison: results.Comparison, names: Mapping[str, str] = 
         rank = ranks[score][encoder]
         cells = (name, task_title(score), difference, interval, f"{rank}")
         table.add_row(*map(Text, cells))
+    return table
+
+
+def control_table(
+    evaluations: Sequence[results.Evaluation], names: Mapping[str, str] = {}
+) -> Table:
+    """Shows how much higher every encoder scores than the controls."""
+    title = "Difference from the controls x 100, and its 95 % interval over the rows of the task"
+    table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
+    table.add_column("Encoder", overflow="fold")
+    table.add_column("Control")
+    table.add_column("Task", overflow="fold")
+    table.add_column("Difference", justify="right")
+    table.add_column("Interval", justify="right")
+    for evaluation in evaluations:
+        name = names.get(evaluation.encoder, evaluation.encoder)
+        for control in evaluation.controls:
+            for each in control.main_differences:
+                difference = f"{100 * each.difference:+.2f}"
+                cells = (name, control.name, task_title(each.score), difference, each.words)
+                table.add_row(*map(Text, cells))
     return table
 
 

@@ -26,7 +26,7 @@ SENTENCES = 1_000
 FEWEST_SENTENCES = 3
 
 LONGEST = 300
-"""A longer sentence is cut to so many characters in an example."""
+"""The most characters of a sentence in an example; a longer one is cut."""
 
 EXAMPLES = 12
 NEIGHBOURS = 10

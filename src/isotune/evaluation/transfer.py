@@ -31,7 +31,7 @@ from isotune.evaluation.classifiers import (
     SentEval,
 )
 from isotune.evaluation.copies import Groups, groups_of_copies, number_of_copies, tell_copies
-from isotune.evaluation.metrics import measure
+from isotune.evaluation.metrics import compute_metric
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
 from isotune.evaluation.task_rows import rows_of
@@ -86,11 +86,20 @@ class TransferTask:
         The values are the true and the predicted classes, [N, 2].
         """
         outcome = self._classify(self._encode(encoder))
-        _, targets = self.parts["test" if "test" in self.parts else "train"]
-        compare = partial(measure, targets=targets, predictions=outcome.predictions)
+        return self.result_of(outcome, self.classifier.title)
+
+    @property
+    def tested(self) -> Part:
+        """The rows that are tested: those of the part test, or else of train."""
+        return self.parts["test" if "test" in self.parts else "train"]
+
+    def result_of(self, outcome: ClassifierResult, title: str) -> tuple[TransferResult, Floats]:
+        """What the predictions of a classifier with this title are, as `score` gives it."""
+        _, targets = self.tested
+        compare = partial(compute_metric, targets=targets, predictions=outcome.predictions)
         result = TransferResult(
             name=self.name,
-            classifier=self.classifier.title,
+            classifier=title,
             protocol=outcome.protocol,
             rows=len(targets),
             accuracy=compare("accuracy"),
@@ -188,7 +197,7 @@ class ClassificationTask(TransferTask):
 
     def _classify(self, rows: Mapping[str, Rows]) -> ClassifierResult:
         """Trains and tests by folds, which part no text from its copies."""
-        return self.classifier.by_folds(rows["train"], self.groups)
+        return self.classifier(rows, self.groups)
 
 
 def load_classification(name: str, source: Source) -> ClassificationTask:

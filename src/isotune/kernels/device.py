@@ -41,7 +41,7 @@ def default_device() -> str:
 
 
 def _device_names(count: int) -> list[str]:
-    """The names that a device can have here, where torch has so many GPUs of kind cuda."""
+    """The names that a device can have here, where torch has `count` GPUs of kind cuda."""
     names = []
     if torch.cuda.is_available():
         names.append("cuda")

@@ -111,7 +111,7 @@ def no_denormals() -> Iterator[None]:
 def compute_alone(threads: int = 1) -> None:
     """Prepares a new thread that computes by itself, without denormal numbers.
 
-    It computes with so many threads of torch.
+    It computes with `threads` of torch's threads.
     """
     # The first call in a thread sets its number, and would undo the next line.
     torch.get_num_threads()

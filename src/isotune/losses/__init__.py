@@ -6,6 +6,7 @@ from isotune.losses.contrastive import (
     nt_xent,
     ranking_divergence,
     self_guided_opt3,
+    soft_info_nce,
 )
 from isotune.losses.likelihood import bits_per_dimension, token_cross_entropy
 from isotune.losses.pairs import (

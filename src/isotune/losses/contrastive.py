@@ -5,6 +5,7 @@
 | `nt_xent` | all 2N views | the other 2N - 1 views |
 | `mirror_info_nce` | the N first views | all second views, and the other first views |
 | `info_nce` | the N first views | all second views, and hard negatives |
+| `soft_info_nce` | all 2N views | the N views of the other side, each with a share |
 | `self_guided_opt3` | the N sentences | one of the sentence's views, and all views of the others |
 | `ranking_divergence` | the N sentences | the N - 1 other sentences |
 
@@ -14,7 +15,7 @@ nats.
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, kl_div, log_softmax, logsigmoid, normalize
+from torch.nn.functional import cross_entropy, kl_div, log_softmax, logsigmoid, normalize, softmax
 
 from isotune.losses.similarities import (
     contrastive_loss,
@@ -91,6 +92,40 @@ def info_nce(
     return mean_over_queries(
         loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature
     )
+
+
+@in_float32
+def soft_info_nce(
+    first: Tensor,
+    second: Tensor,
+    temperature: float,
+    references: Tensor,
+    reference_temperature: float,
+) -> Tensor:
+    """The cross entropy of each view's similarities with all views of the other side.
+
+    A view looks for the views of all sentences, each with a share. `first` and `second` [N, d] are
+    two views of N sentences, and `references` [N, e] other vectors of them, in the same order. The
+    shares of a sentence are the softmax of the cosines of its reference with all N references, its
+    own included, over the `reference_temperature`. They get no gradient. The loss is the mean over
+    both directions, and log N if all vectors are equal. At a low `reference_temperature`
+    each view looks for its counterpart alone, which is `info_nce` in both directions. The shares
+    from similarities within a side are SoftCLIP's (Gao et al., 2024), without the parts of its
+    loss that leave the positive out; a model's own shares of a batch are the targets of Andonian et
+    al. (2022).
+    """
+    unit_references = normalize(references, dim=-1)  # [N, e]
+
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N], [B]
+        cosines = unit_references[numbers] @ unit_references.T  # [B, N]
+        shares = softmax(cosines / reference_temperature, dim=1)  # [B, N]
+        return cross_entropy(logits, shares, reduction="sum")
+
+    ones = normalize(first, dim=-1)  # [N, d]
+    others = normalize(second, dim=-1)  # [N, d]
+    forth = mean_over_queries(loss, ones, others, temperature)
+    back = mean_over_queries(loss, others, ones, temperature)
+    return (forth + back) / 2
 
 
 @in_float32

@@ -23,20 +23,19 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.losses import nt_xent
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Batch, View
 from isotune.methods.nli import NLI
 from isotune.methods.options import ConSERTJointOptions, ConSERTOptions
+from isotune.methods.soft_targets import SoftTargetMethod
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation
 
 
-class ConSERT(Method):
-    """Two augmented views of each sentence, compared by NT-Xent."""
+class ConSERT(SoftTargetMethod):
+    """Two augmented views of each sentence, compared by NT-Xent, or with soft targets."""
 
-    rows = Sentence
     options: ConSERTOptions
 
     def __init__(self, options: ConSERTOptions, encoder: Encoder) -> None:
@@ -44,9 +43,12 @@ class ConSERT(Method):
         self.pooling = encoder.pooling.on_last_layer()
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Equation 1, averaged over both views of all sentences."""
+        """Equation 1, averaged over both views of all sentences; or the loss with soft targets."""
         first, second = encoded
-        return {"nt_xent": nt_xent(first, second, self.options.temperature)}
+        temperature = self.options.temperature
+        if self.start is not None:
+            return self.soft_loss(first, second, temperature, batch)
+        return {"nt_xent": nt_xent(first, second, temperature)}
 
 
 class ConSERTJoint(NLI):

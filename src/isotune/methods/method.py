@@ -53,12 +53,6 @@ Split = Literal["dev", "test"]
 ENOUGH = 100_000
 """Rows of which a closed form is computed; docs/methods.md says what more rows change."""
 
-CHARACTERS_OF_TOKEN = 32
-"""More characters than the tokens of a text have on average.
-
-The words of most languages have fewer than ten.
-"""
-
 
 @dataclass(frozen=True)
 class Feed:
@@ -449,18 +443,6 @@ def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
         return METHODS.adding(name)(code)
 
     return add
-
-
-def beginnings(texts: Sequence[str], max_length: int | None) -> Sequence[str]:
-    """The beginnings of texts that fill `max_length` tokens; None keeps the texts whole.
-
-    A method that tokenises in each step needs no more, and a tokenizer reads a text to its end,
-    however few tokens are asked for.
-    """
-    if max_length is None:
-        return texts
-    most = CHARACTERS_OF_TOKEN * max_length
-    return [text[:most] for text in texts]
 
 
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:

@@ -15,7 +15,7 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
-from isotune.methods.method import Batch, Method, beginnings
+from isotune.methods.method import Batch, Method
 from isotune.methods.options import MirrorOptions
 from isotune.views.masking import mask_token_id
 from isotune.views.spans import mask_characters, mask_tokens
@@ -63,4 +63,4 @@ class Mirror(Method):
             )
         (text,) = batch.sentences
         masked = mask_characters(text, self.tokenizer, options.span_length, batch.generator)
-        return pack(self.tokenize_masked(beginnings(masked, batch.max_length), batch.max_length))
+        return pack(self.tokenize_masked(masked, batch.max_length))

@@ -93,7 +93,17 @@ class AugmentedOptions(MethodOptions):
     token_cutoff:0.3."""
 
 
-class SimCSEOptions(AugmentedOptions):
+class SoftTargetOptions(AugmentedOptions):
+    """How the two views of a sentence are changed, and what a view looks for."""
+
+    soft_targets: Positive | None = None
+    """Soften the targets: a view looks for the views of all sentences of the batch, each with a
+    share. The shares are the softmax of the cosines that the encoder had before the stage, divided
+    by this temperature. A low one leaves most of the share with the sentence's own view. Unset: a
+    view looks for the sentence's other view alone."""
+
+
+class SimCSEOptions(SoftTargetOptions):
     """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
 
     temperature: Positive = 0.05
@@ -108,7 +118,7 @@ class SimCSEOptions(AugmentedOptions):
     starts from it."""
 
 
-class ConSERTOptions(AugmentedOptions):
+class ConSERTOptions(SoftTargetOptions):
     """ConSERT without labels: two views by augmentations, compared by NT-Xent."""
 
     temperature: Positive = 0.1
@@ -274,8 +284,11 @@ class NLIOptions(MethodOptions):
     numbers did."""
 
 
-class ConSERTJointOptions(NLIOptions, ConSERTOptions):
+class ConSERTJointOptions(NLIOptions, AugmentedOptions):
     """ConSERT with labels: pairs are classified, and the views of each side are compared."""
+
+    temperature: Positive = 0.1
+    """Divides the cosine similarities. ConSERT, section 5.4."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
     """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate

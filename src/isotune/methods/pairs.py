@@ -37,7 +37,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, counted
 from isotune.losses import info_nce, nt_xent
-from isotune.methods.method import Batch, Method, beginnings
+from isotune.methods.method import Batch, Method
 from isotune.methods.options import CropsOptions, PairsOptions
 from isotune.views.crops import sentences_of, two_passages
 
@@ -132,7 +132,7 @@ class Crops(Method):
     ) -> Tokenized:
         """Tokenizes a passage of each text, which stands for those that are drawn."""
         passages, _ = two_passages(columns[0], Generator().manual_seed(0))
-        return Tokenized([self._tokenize_passages(passages, max_length)])
+        return Tokenized([self.tokenize_documents(passages, max_length)])
 
     def draw(self, batch: Batch) -> Batch:
         """Draws two passages of each text."""
@@ -146,12 +146,7 @@ class Crops(Method):
         return {"nt_xent": nt_xent(first, second, self.options.temperature, row_groups)}
 
     def _packed(self, passages: Sequence[str], batch: Batch) -> Packed:
-        return pack(self._tokenize_passages(passages, batch.max_length))
-
-    def _tokenize_passages(
-        self, passages: Sequence[str], max_length: int | None
-    ) -> list[list[int]]:
-        return self.tokenize_documents(beginnings(passages, max_length), max_length)
+        return pack(self.tokenize_documents(passages, batch.max_length))
 
 
 def groups(batch: Batch) -> Tensor:

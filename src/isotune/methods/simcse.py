@@ -16,18 +16,18 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from isotune.data.rows import Sentence, Triplet
+from isotune.data.rows import Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.losses import info_nce
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options import SimCSEOptions, SimCSESupervisedOptions
 from isotune.methods.projection import tanh_projection
+from isotune.methods.soft_targets import SoftTargetMethod
 
 
-class SimCSE(Method):
-    """Two passes of each sentence, compared by InfoNCE."""
+class SimCSE(SoftTargetMethod):
+    """Two passes of each sentence, compared by InfoNCE, or with soft targets."""
 
-    rows = Sentence
     options: SimCSEOptions
 
     def __init__(self, options: SimCSEOptions, encoder: Encoder) -> None:
@@ -39,9 +39,12 @@ class SimCSE(Method):
             self.projection = tanh_projection(encoder.dimension)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE from the first pass to the second."""
+        """InfoNCE from the first pass to the second; or the loss with soft targets."""
         first, second = (self.projection(vectors) for vectors in encoded)
-        return {"info_nce": info_nce(first, second, self.options.temperature)}
+        temperature = self.options.temperature
+        if self.start is not None:
+            return self.soft_loss(first, second, temperature, batch)
+        return {"info_nce": info_nce(first, second, temperature)}
 
 
 class SimCSESupervised(Method):

@@ -78,7 +78,7 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
     return read_toml("recipe", name, RECIPES)
 
 
-def plan_table(
+def starting_table(
     recipe: str | Path | None,
     method: str | None,
     model: str | Path | None,
@@ -157,7 +157,7 @@ def resolve(
     pairs: Sequence[str] | None = None,
     with_stand_ins: bool = False,
 ) -> Recipe:
-    """The recipe of a run: that of `plan_table`, with the sources and options set in it.
+    """The recipe of a run: that of `starting_table`, with the sources and options set in it.
 
     `sources` replace the recipe's data, unless they are empty. A share may stand behind each, as in
     wiki.txt*2. None stands for rows from Python, which have no name. `pairs` names the columns of
@@ -171,21 +171,21 @@ def resolve(
             raise InputError("pairs and columns both name columns; give one of them")
         changes["columns"] = dict(zip(("sentence1", "sentence2"), pairs, strict=True))
     name = str(recipe or method or "options")
-    table = plan_table(recipe, method, options.get("model"), pairs, options.get("teachers"))
-    plan = Recipe.from_table(table, name)
+    table = starting_table(recipe, method, options.get("model"), pairs, options.get("teachers"))
+    resolved = Recipe.from_table(table, name)
     if sources is None:
         changes["data"] = ()
         changes["shares"] = ()
     elif sources:
         changes["data"], changes["shares"] = _split_shares(sources)
-    plan = plan.with_options(changes, name)
-    _check_data(plan, sources, name)
+    resolved = resolved.with_options(changes, name)
+    _check_data(resolved, sources, name)
     if with_stand_ins:
         # Imported here, because help needs no data.
         from isotune.data.datasets import stand_ins
 
-        plan = plan.with_sources(stand_ins)
-    return plan
+        resolved = resolved.with_sources(stand_ins)
+    return resolved
 
 
 def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:
@@ -212,16 +212,16 @@ def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:
     return names, shares
 
 
-def _check_data(plan: Recipe, sources: Sequence[str] | None, name: str) -> None:
+def _check_data(recipe: Recipe, sources: Sequence[str] | None, name: str) -> None:
     """Refuses sources or rows that no stage would read, and stages without any data."""
-    if all(stage.named_sources for stage in plan.stages):
+    if all(stage.named_sources for stage in recipe.stages):
         given = ["rows"] if sources is None else sources
         if given:
             raise InputError(
                 f"{name}: every stage names the data it reads, so give no other sources (got "
                 f"{given[0]})"
             )
-    elif sources is not None and not plan.data:
+    elif sources is not None and not recipe.data:
         raise InputError(
             "no data: name at least one file or dataset to train on, such as stsb-open:train"
         )

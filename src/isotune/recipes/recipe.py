@@ -269,9 +269,9 @@ class Recipe(BaseModel):
     def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """This recipe with other values of some options; `name` is for error messages.
 
-        An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with
-        steps. An option takes the place of its rival (`RIVALS`). Options of `as_released` that are
-        not given stay as they are.
+        An option of a stage is set in every stage that has it, but `mlm_weight` and
+        `interpolations` only in stages with steps. An option takes the place of its rival
+        (`RIVALS`). Options of `as_released` that are not given stay as they are.
         """
         table = self.table()
         owners = _owners(table)
@@ -333,10 +333,10 @@ def _change_sources(
 
 
 def _settable(method: str) -> set[str]:
-    """The options that can be set in a stage. Masked language modelling stands beside steps."""
+    """The options that can be set in a stage. Some have a meaning only beside steps."""
     if OPTIONS[method].takes_steps:
         return _stage_keys(method)
-    return _stage_keys(method) - {"mlm_weight"}
+    return _stage_keys(method) - {"mlm_weight", "interpolations"}
 
 
 def _stage_keys(method: str) -> set[str]:

@@ -8,6 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 
+Share = Annotated[float, Field(gt=0, le=1)]
+
 WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
 """The options of a stage whose method takes no steps."""
 
@@ -153,6 +155,18 @@ class TrainingOptions(BaseModel):
     """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A
     greater loss ends the stage, and its step doesn't count. Without dev pairs the step of the last
     evaluation before that loss is kept. Unset: general pairs are not looked at."""
+
+    interpolations: Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
+    """Shares of the way from the stage's start to its end, such as 0.5 0.25 1. The weights at each
+    share are a candidate when the stage is over (WiSE-FT, Wortsman et al. 2022), beside the start
+    and the best step. Dev pairs choose among them as confidence says. Without dev pairs the first
+    share is kept, or a smaller one where the first loses more than most_forgotten. Unset: a step is
+    kept."""
+
+    confidence: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """How sure dev pairs have to be where there are interpolations: of the candidates that the best
+    one does not beat by more than the interval of this confidence, the one nearest to the start is
+    kept. 0: the best score."""
 
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on

@@ -156,10 +156,7 @@ def _draw_dev_scores(stage: StageRecords, ax: Axes) -> None:
     ax.plot(ends, [start] * 2, "--", color=INK, linewidth=1, label=f"start: {start:.2f}")
     step = stage.kept["step"]
     kept_score = 100 * stage.kept["score"]
-    place = f"step {step}"
-    if step == steps[0] and stage.number > 1:
-        place = "its start"
-    label = f"kept: {kept_score:.2f} at {place}"
+    label = f"kept: {kept_score:.2f} at {stage.place_of_kept}"
     ax.plot([step], [kept_score], color=VERMILION, markersize=11, label=label, **RING)
     ax.set_ylabel(f"dev {stage.metric} x 100")
 

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
-from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, printed
+from isotune.evaluation.results import (
+    Correlations,
+    Evaluation,
+    RunEvaluation,
+    place_of_step,
+    printed,
+    unbeaten_lines,
+)
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, TextChanges
@@ -49,6 +56,7 @@ def write_report(run: Path) -> Path:
         cosines=before_and_after(data.points) if data.points else "",
         printed=printed,
         metric_titles=METRIC_TITLES,
+        place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
         neighbours=NEIGHBOURS,
     )
@@ -100,6 +108,9 @@ class ReportData:
     intervals: Mapping[str, str]
     """The interval of each change in words, by score."""
 
+    unbeaten: Sequence[str]
+    """Where the kept encoder does not beat a control, a line for each control."""
+
     changes: TextChanges | None
 
     points: Mapping[str, NDArray[Any]]
@@ -129,10 +140,12 @@ class ReportData:
         before: dict[str, Correlations] = {}
         after: dict[str, Correlations] = {}
         intervals: dict[str, str] = {}
+        unbeaten: list[str] = []
         if evaluation is not None:
             before = _correlations(evaluation.before)
             after = _correlations(evaluation.after)
             intervals = {each.score: each.words for each in evaluation.differences}
+            unbeaten = unbeaten_lines(evaluation.after, "The encoder “after”", task_title)
         return cls(
             name=run.resolve().name,
             encoder=_encoder_path(run),
@@ -150,6 +163,7 @@ class ReportData:
             before=before,
             after=after,
             intervals=intervals,
+            unbeaten=unbeaten,
             changes=_read_changes(run, evaluation),
             points=points,
             scored=points.get("task"),

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError
+from isotune.evaluation.results import place_of_step
 
 MetricsRecord = Mapping[str, Any]
 
 DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")
 """The keys of a dev record that are no parts of its score."""
 
-KINDS = ("train", "dev", "test", "space")
+KINDS = ("train", "dev", "test", "space", "candidate")
 """The kinds of records that belong to a stage."""
 
 OPTIONAL = (
@@ -63,6 +64,9 @@ class StageRecords:
     test: Sequence[MetricsRecord] = ()
     """The kept step's metrics on rows that chose nothing, if there are such rows."""
 
+    candidate: Sequence[MetricsRecord] = ()
+    """The candidates between start and end, where there were any."""
+
     @property
     def title(self) -> str:
         """The stage's number and method."""
@@ -92,9 +96,23 @@ class StageRecords:
 
     @property
     def kept(self) -> MetricsRecord:
-        """The dev record of the encoder that the stage kept."""
+        """The record, with a dev score, of the encoder that the stage kept."""
+        for record in self.candidate:
+            if record["kept"]:
+                return record
         *_, best = [record for record in self.dev if record["best"]]
         return best
+
+    @property
+    def place_of_kept(self) -> str:
+        """Which encoder the stage kept, in words."""
+        step = self.kept["step"]
+        first, _ = self.steps
+        if step == first and self.number > 1:
+            return "its start"
+        if not step:
+            return "step 0"
+        return place_of_step(step, self.kept.get("share", 1.0))
 
     @property
     def tested(self) -> dict[str, float]:

@@ -33,24 +33,24 @@ class Checkpoints:
         run: RunContext,
         progress: Progress,
         parts: Parts,
-        kept: Parts,
+        kept_parts: Parts,
         left_out: Collection[str],
         *,
-        beside: bool,
-        timed: bool,
+        in_thread: bool,
+        records_seconds: bool,
     ) -> None:
         """Takes the parts of a checkpoint, and those whose weights are kept.
 
-        Tensors that are `left_out` are made again by a resumed run. `beside` says whether a thread
-        writes. `timed` says whether a checkpoint tells how long the run has taken.
+        Tensors that are `left_out` are made again by a resumed run. `in_thread` says whether a
+        thread writes. `records_seconds` says whether a checkpoint tells how long the run has taken.
         """
         self._run = run
         self._progress = progress
         self._parts = parts
-        self._kept = kept
+        self._kept_parts = kept_parts
         self._left_out = left_out
-        self._beside = beside
-        self._timed = timed
+        self._in_thread = in_thread
+        self._records_seconds = records_seconds
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         # When the last checkpoint was written, how long that took, and which kept weights it names.
@@ -61,10 +61,10 @@ class Checkpoints:
     def keep(self) -> None:
         """Writes the weights of the step to keep, under the name that the progress has for them."""
         self.wait()
-        save_tensors(self._run.folder / self._progress.best_file, tensors_of(self._kept))
+        save_tensors(self._run.folder / self._progress.best_file, tensors_of(self._kept_parts))
 
-    def write_in_time(self) -> None:
-        """Writes a checkpoint if the last one took little of the time since then.
+    def write_if_cheap(self) -> None:
+        """Writes a checkpoint, unless the last one took much (`SHARE_OF_TIME`) of the time since.
 
         At the end of the stage, a checkpoint is written in any case.
         """
@@ -73,7 +73,9 @@ class Checkpoints:
         if self._progress.done or self._seconds <= SHARE_OF_TIME * since:
             self.write()
         else:
-            remove_former_best(self._run.folder, self._progress.best_file, self._named)
+            # The checkpoint on disk still names the older file.
+            needed = (self._progress.best_file, self._progress.start_file, self._named)
+            remove_former_best(self._run.folder, *needed)
 
     def write(self) -> None:
         """Writes the checkpoint, and only then deletes kept weights that it no longer names."""
@@ -82,17 +84,18 @@ class Checkpoints:
         progress = self._progress
         self.wait()
         progress.metrics_bytes = self._run.recorder.sync()
-        if self._timed:
-            progress.seconds = time.monotonic() - self._run.begun
+        if self._records_seconds:
+            progress.seconds = time.monotonic() - self._run.began_at
         tensors = tensors_of(self._parts, self._left_out)
         header = asdict(progress)
         best = progress.best_file
+        start = progress.start_file
 
         def write() -> None:
             save_tensors(folder / LAST, tensors, header)
-            remove_former_best(folder, best)
+            remove_former_best(folder, best, start)
 
-        if self._beside:
+        if self._in_thread:
             self._writing = self._writer.submit(write)
         else:
             # On a CPU the tensors are no copies, so the steps wait.

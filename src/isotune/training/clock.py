@@ -23,11 +23,17 @@ One is that of the last step, and two are those of a stage without steps.
 class Clock:
     """Says how long a stage takes, and ends it where a time limit leaves no time for a step."""
 
-    def __init__(self, run: RunContext, progress: Progress, total: int, end: float) -> None:
-        """Takes the steps of the stage, and when they have to be over, by `time.monotonic`."""
+    def __init__(
+        self, run: RunContext, progress: Progress, total: int, candidates: int, end: float
+    ) -> None:
+        """Takes the steps of the stage, and when they have to be over, by `time.monotonic`.
+
+        When the steps are over, as many `candidates` are evaluated.
+        """
         self._run = run
         self._progress = progress
         self._total = total
+        self._candidates = candidates
         self._end = end
         # The first step is slower than the others, so the second one is measured.
         self._measured = progress.step + 2
@@ -40,7 +46,7 @@ class Clock:
         if progress.step != self._measured or progress.step >= self._total:
             return
         left = self._total - progress.step
-        scoring = math.ceil(left / eval_every) * self.evaluation
+        scoring = (math.ceil(left / eval_every) + self._candidates) * self.evaluation
         rest = timedelta(seconds=round(left * step_seconds + scoring))
         memory = peak_memory()
         if device.type == "cuda":
@@ -60,7 +66,7 @@ class Clock:
         """
         if self._end == math.inf:
             return
-        evaluations = SCORINGS
+        evaluations = SCORINGS + self._candidates
         if evaluates:
             evaluations += 1
         needed = step_seconds + evaluations * self.evaluation
@@ -96,13 +102,13 @@ def time_for_training(
     if begins:
         say("the start is scored, to know what the time limit leaves for training")
     limit = 60 * float(recipe.time_limit)
-    end = measure_start()
-    spent = time.monotonic() - run.begun
-    left = limit - spent - end
+    scoring_seconds = measure_start()
+    spent = time.monotonic() - run.began_at
+    left = limit - spent - scoring_seconds
     if begins:
         costs = (
             f"to load and to score the start took {spent:,.0f} s, "
-            f"and to score the result takes {end:,.0f} s"
+            f"and to score the result takes {scoring_seconds:,.0f} s"
         )
         if run.workers.all_reduce_max(int(left <= 0)):
             raise InputError(

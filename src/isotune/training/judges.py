@@ -19,8 +19,8 @@ from isotune.training.run_data import MUCH_OVERLAP
 class Judges:
     """Which scores speak for the user's text."""
 
-    own: frozenset[str]
-    """The tasks and groups that do, of those that the run was given."""
+    tasks: frozenset[str]
+    """The tasks and groups that speak for it, of those that the run was given."""
 
     trained_on: frozenset[str]
     """The sources of tasks and of dev data whose rows were trained on, which judge nothing."""
@@ -37,8 +37,8 @@ class Judges:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """What a run was scored on."""
+class CandidateJudges:
+    """The tasks, groups and dev data that could judge a run."""
 
     sources: Mapping[str, str]
     """The source of the rows of each task that has rows, by the task's name."""
@@ -50,27 +50,28 @@ class Scores:
     """The source of the dev data; empty without dev data."""
 
 
-def find_judges(recipe: Recipe, scores: Scores, trained: Collection[str]) -> Judges:
+def find_judges(recipe: Recipe, candidates: CandidateJudges, trained: Collection[str]) -> Judges:
     """Finds who may judge a run of this recipe, trained on rows of the sources `trained`."""
     text: list[str] = []
     for stage in recipe.stages:
         text += recipe.inputs(stage).data
     text_is_general = any(is_general(source) for source in text)
     # The general pairs speak for a run on their own text that was asked to be judged by them.
-    general_judge = text_is_general and GENERAL_TASK in recipe.tasks
+    general_pairs_may_judge = text_is_general and GENERAL_TASK in recipe.tasks
     mute = set()
-    for name, source in scores.sources.items():
+    for name, source in candidates.sources.items():
         if source in trained:
             mute.add(name)
-        if is_general(name) and not general_judge:
+        if is_general(name) and not general_pairs_may_judge:
             mute.add(name)
-    own = set()
+    may_judge = set()
     # Tasks that the user did not name judge nothing: they are of other texts.
     if recipe.tasks:
-        own = {name for name in (*scores.sources, *scores.others) if not _is_mute(name, mute)}
-    judging = {*scores.sources.values(), scores.dev}
+        named = {*candidates.sources, *candidates.others}
+        may_judge = {name for name in named if not _is_mute(name, mute)}
+    judging = {*candidates.sources.values(), candidates.dev}
     return Judges(
-        own=frozenset(own),
+        tasks=frozenset(may_judge),
         trained_on=frozenset(judging.intersection(trained)),
         dev_is_general=is_general(recipe.dev) and not text_is_general,
         general_losses_count=not recipe.teachers,

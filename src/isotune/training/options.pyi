@@ -39,6 +39,8 @@ class Options(TypedDict, total=False):
     eval_every: int
     patience: Optional[int]
     most_forgotten: Optional[float]
+    interpolations: Optional[Sequence[float]]
+    confidence: float
     sample: Optional[int]
     min_words: Optional[int]
     min_score: Optional[float]
@@ -60,6 +62,7 @@ class Options(TypedDict, total=False):
     width: int
     contrastive_weight: float
     train_encoder: bool
+    soft_targets: Optional[float]
     max_square: bool
     alpha: float
     adversarial_norm: float

@@ -22,12 +22,15 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
     DevTask,
-    Measured,
+    ResampledScores,
     STSTask,
     Task,
     differences,
-    measure,
+    resampled_controls,
+    resampled_scores,
     sentence_vectors,
+    unbeaten_lines,
+    with_controls,
 )
 from isotune.evaluation.agreement import HeldOut, compare_agreement, encode_held_out
 from isotune.evaluation.intervals import interval
@@ -35,6 +38,7 @@ from isotune.evaluation.results import (
     Agreement,
     DevGain,
     Difference,
+    Evaluation,
     RunEvaluation,
     Verdict,
     printed,
@@ -42,7 +46,7 @@ from isotune.evaluation.results import (
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
-from isotune.training.judges import Judges, Scores, find_judges, trained_rows
+from isotune.training.judges import CandidateJudges, Judges, find_judges, trained_rows
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_data import read_entries
 from isotune.training.run_folder import Progress
@@ -100,7 +104,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ComparedOn:
     """What the start and the kept encoder are compared on."""
 
     tasks: Sequence[Task]
@@ -138,12 +142,12 @@ class Scored:
         return None
 
 
-class Measures(NamedTuple):
+class MeasuredEncoder(NamedTuple):
     """What an encoder is compared by."""
 
-    scored: Measured
+    on_tasks: ResampledScores
 
-    dev: Measured | None
+    on_dev: ResampledScores | None
     """The measures of the dev task alone."""
 
     text: NDArray[np.floating[Any]]
@@ -175,99 +179,110 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     return kept
 
 
-def measurements(model: str | Path, options: EncoderOptions, scored_on: Scored) -> Measures:
+def measure_encoder(
+    model: str | Path, options: EncoderOptions, compared_on: ComparedOn
+) -> MeasuredEncoder:
     """Loads an encoder, and measures it."""
     began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     dev = None
-    if scored_on.dev:
-        dev = measure([scored_on.dev], encoder, str(model))
+    if compared_on.dev:
+        dev = resampled_scores([compared_on.dev], encoder, str(model))
     text: NDArray[np.floating[Any]] = np.empty((0, 0))
-    if scored_on.sentences:
-        text = sentence_vectors(encoder.encode, scored_on.sentences, "the text")
+    if compared_on.sentences:
+        text = sentence_vectors(encoder.encode, compared_on.sentences, "the text")
     held_out = None
-    if scored_on.held_out:
-        held_out = encode_held_out([encoder], scored_on.held_out)
-    scored = measure(scored_on.tasks, encoder, str(model))
-    return Measures(scored, dev, text, held_out, time.monotonic() - began)
+    if compared_on.held_out:
+        held_out = encode_held_out([encoder], compared_on.held_out)
+    scored = resampled_scores(compared_on.tasks, encoder, str(model))
+    return MeasuredEncoder(scored, dev, text, held_out, time.monotonic() - began)
 
 
 def compare_with_start(
     run: RunContext,
     recipe: Recipe,
-    measure_start: Callable[[], Measures],
+    measure_start: Callable[[], MeasuredEncoder],
     kept: Path,
-    scored_on: Scored,
+    compared_on: ComparedOn,
     progress: Progress,
 ) -> RunEvaluation:
     """Measures the start and the kept encoder, and writes what differs between them."""
     recorder = run.recorder
-    names = ", ".join(task.name for task in scored_on.tasks)
+    names = ", ".join(task.name for task in compared_on.tasks)
     recorder.say(
-        f"encoder: {kept}, from step {progress.best_step}; "
+        f"encoder: {kept}, from {progress.place_of_best}; "
         f"evaluating this encoder and the start: {names}"
     )
     if progress.best_step == 0 and progress.best_score is not None:
-        recorder.warn(
-            0, "no step scored better on the dev data than the start, so the start was kept"
-        )
+        better = "scored better on the dev data than the start"
+        if progress.chosen:
+            better = "was better on the dev data than the start by more than chance"
+        recorder.warn(0, f"no step {better}, so the start was kept")
     recorder.start("evaluation", 0, 2)
     before = measure_start()
     recorder.advance()
-    if progress.best_step or scored_on.reshaped:
-        after = run.workers.on_rank_zero(partial(measurements, kept, EncoderOptions(), scored_on))
+    if progress.best_step or compared_on.reshaped:
+        measure_kept = partial(measure_encoder, kept, EncoderOptions(), compared_on)
+        after = run.workers.on_rank_zero(measure_kept)
     else:
         after = _of_copy(before, kept)
     recorder.advance()
-    agreement = run.workers.on_rank_zero(partial(_agreement, scored_on, before, after))
-    comparison = _comparison(run, recipe, scored_on, progress, before, after)
+    controls = run.workers.on_rank_zero(partial(resampled_controls, compared_on.tasks))
+    before = before._replace(on_tasks=with_controls(before.on_tasks, controls))
+    after = after._replace(on_tasks=with_controls(after.on_tasks, controls))
+    agreement = run.workers.on_rank_zero(partial(_agreement, compared_on, before, after))
+    comparison = _comparison(run, recipe, compared_on, progress, before, after)
     comparison = comparison.model_copy(update={"agreement": agreement})
     _tell_scores(recorder, comparison)
-    run.workers.on_rank_zero(partial(_write, run, comparison, scored_on, before, after))
+    _tell_controls(recorder, comparison.after)
+    run.workers.on_rank_zero(partial(_write, run, comparison, compared_on, before, after))
     return comparison
 
 
-def _of_copy(measures: Measures, folder: Path) -> Measures:
+def _of_copy(measured: MeasuredEncoder, folder: Path) -> MeasuredEncoder:
     """The same measures under the name of the copy in a folder.
 
     Step 0 was kept, so nothing has to be measured again.
     """
-    evaluation = measures.scored.evaluation.model_copy(
+    evaluation = measured.on_tasks.evaluation.model_copy(
         update={"encoder": str(folder), "created": datetime.now(UTC)}
     )
-    return measures._replace(scored=replace(measures.scored, evaluation=evaluation))
+    return measured._replace(on_tasks=replace(measured.on_tasks, evaluation=evaluation))
 
 
-def _agreement(scored_on: Scored, before: Measures, after: Measures) -> Agreement | None:
+def _agreement(
+    compared_on: ComparedOn, before: MeasuredEncoder, after: MeasuredEncoder
+) -> Agreement | None:
     """How much the start and the kept encoder agree with the teachers, if that was measured."""
     if before.held_out is None or after.held_out is None:
         return None
-    teachers = [Encoder.load(name) for name in scored_on.teachers]
-    taught = encode_held_out(teachers, scored_on.held_out)
+    teachers = [Encoder.load(name) for name in compared_on.teachers]
+    taught = encode_held_out(teachers, compared_on.held_out)
     return compare_agreement(taught, before.held_out, after.held_out)
 
 
 def _comparison(
     run: RunContext,
     recipe: Recipe,
-    scored_on: Scored,
+    compared_on: ComparedOn,
     progress: Progress,
-    before: Measures,
-    after: Measures,
+    before: MeasuredEncoder,
+    after: MeasuredEncoder,
 ) -> RunEvaluation:
-    found = differences(before.scored, after.scored)
+    found = differences(before.on_tasks, after.on_tasks)
     dev = None
-    if scored_on.dev:
-        dev = _dev_gain(scored_on.dev, before, after)
+    if compared_on.dev:
+        dev = _dev_gain(compared_on.dev, before, after)
     labels = None
-    if scored_on.by_rows and progress.first_score is not None and progress.best_score is not None:
+    if compared_on.by_rows and progress.first_score is not None and progress.best_score is not None:
         labels = (progress.first_score, progress.best_score)
     trained = trained_rows(read_entries(run.folder).values())
-    judges = find_judges(recipe, _candidates(scored_on, after), trained)
+    judges = find_judges(recipe, _candidates(compared_on, after), trained)
     return RunEvaluation(
-        before=before.scored.evaluation,
-        after=after.scored.evaluation,
+        before=before.on_tasks.evaluation,
+        after=after.on_tasks.evaluation,
         selected_step=progress.best_step,
+        selected_share=progress.best_share,
         differences=tuple(found),
         dev=dev,
         dev_is_general=judges.dev_is_general,
@@ -276,35 +291,35 @@ def _comparison(
         general_losses_count=judges.general_losses_count,
         labels=labels,
         ends=tuple(progress.ends),
-        pooled=scored_on.pooled,
+        pooled=compared_on.pooled,
     )
 
 
-def _candidates(scored_on: Scored, after: Measures) -> Scores:
+def _candidates(compared_on: ComparedOn, after: MeasuredEncoder) -> CandidateJudges:
     """The tasks, groups and dev data that could judge.
 
     Of a task with several measures, the first could.
     """
     sources = {}
-    others = set(after.scored.evaluation.averages)
-    for task in scored_on.tasks:
+    others = set(after.on_tasks.evaluation.averages)
+    for task in compared_on.tasks:
         if isinstance(task, DevTask):
             sources[task.name] = task.pairs.source
         else:
             others.add(task.name)
     dev = ""
-    if scored_on.dev:
-        dev = scored_on.dev.pairs.source
-    return Scores(sources, others, dev)
+    if compared_on.dev:
+        dev = compared_on.dev.pairs.source
+    return CandidateJudges(sources, others, dev)
 
 
-def _own_tasks(gains: Sequence[Difference], judges: Judges) -> tuple[str, ...]:
-    return tuple(gain.score for gain in gains if gain.score in judges.own)
+def _own_tasks(found: Sequence[Difference], judges: Judges) -> tuple[str, ...]:
+    return tuple(change.score for change in found if change.score in judges.tasks)
 
 
-def _dev_gain(task: DevTask, before: Measures, after: Measures) -> DevGain:
-    old = before.dev
-    new = after.dev
+def _dev_gain(task: DevTask, before: MeasuredEncoder, after: MeasuredEncoder) -> DevGain:
+    old = before.on_dev
+    new = after.on_dev
     assert old is not None
     assert new is not None
     low, high = interval(new.samples[task.name] - old.samples[task.name])
@@ -336,16 +351,33 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
         recorder.say(f"the kept encoder: {agreement.student.words}")
 
 
+def _tell_controls(recorder: Recorder, after: Evaluation) -> None:
+    """Says what the scores of the kept encoder are worth."""
+    for control in after.controls:
+        scores = control.scores()
+        for each in control.main_differences:
+            recorder.say(
+                f"{each.score}: {control.name} {100 * scores[each.score]:.2f}; the kept encoder is "
+                f"{100 * each.difference:+.2f} from it ({each.words})"
+            )
+    for line in unbeaten_lines(after, "the kept encoder"):
+        recorder.say(line)
+
+
 def _write(
-    run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: Measures, after: Measures
+    run: RunContext,
+    comparison: RunEvaluation,
+    compared_on: ComparedOn,
+    before: MeasuredEncoder,
+    after: MeasuredEncoder,
 ) -> None:
     folder = run.folder
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
-    pairs = scored_on.drawn
+    pairs = compared_on.drawn
     if pairs is not None:
         cosines = {
-            "before": before.scored.values[pairs.name],
-            "after": after.scored.values[pairs.name],
+            "before": before.on_tasks.values[pairs.name],
+            "after": after.on_tasks.values[pairs.name],
             "gold": pairs.scores,
         }
         arrays: dict[str, Any] = {}
@@ -353,9 +385,9 @@ def _write(
             arrays[name] = values.astype(np.float32)
         arrays["task"] = np.array(pairs.name)
         write_arrays(folder / "cosines.npz", arrays)
-    if len(scored_on.sentences) < FEWEST_SENTENCES:
+    if len(compared_on.sentences) < FEWEST_SENTENCES:
         return
-    changes = compare_text(before.text, after.text, scored_on.sentences)
+    changes = compare_text(before.text, after.text, compared_on.sentences)
     write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
     other = round((1 - changes.same_nearest) * changes.sentences)
     if other:

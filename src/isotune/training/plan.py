@@ -1,13 +1,12 @@
 """What a run will do: every decision before its first step, and the log's first lines.
 
-`choose_recipe` is for a new run. `make_plan` is for a resumed run too: it loads what the run is
-scored on, and tries the method and the data of every stage to come on a copy of the encoder, so
-that mistakes fail at once.
+`choose_recipe` is for a new run. `make_plan` is for a resumed run too: it tries the method and the
+data of every stage to come on a copy of the encoder, so that mistakes fail at once.
 """
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,6 @@ from functools import partial
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import DATASETS, ScoredPairs
 from isotune.data.held_out import ONE_OF
-from isotune.data.sources import FromPython
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
@@ -33,7 +31,7 @@ from isotune.methods.method import Method
 from isotune.methods.options import Use
 from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.training import run_folder
-from isotune.training.outcome import Scored
+from isotune.training.outcome import ComparedOn
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.request import Request
 from isotune.training.run_data import STDIN, RunData
@@ -52,28 +50,28 @@ class ChosenRecipe:
 
     recipe: Recipe
 
-    fitting: str
-    """The name of the recipe that the model has chosen; empty if the user has chosen one."""
+    chosen_by_model: str
+    """The name of the recipe where the model decides it; empty if the user has chosen a recipe."""
 
 
 def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
     """The recipe of a new run, with every option, this machine's precision, and whole paths."""
     choice = request.choice
-    fitting = ""
+    chosen_by_model = ""
     if not choice.recipe and not choice.method:
         teachers = request.options.get("teachers")
         fit = partial(recipe_of_model, request.model, choice.pairs, teachers)
-        fitting = workers.on_rank_zero(fit)
+        chosen_by_model = workers.on_rank_zero(fit)
     recipe = resolve(
         request.sources if request.rows is None else None,
-        choice.recipe or fitting,
+        choice.recipe or chosen_by_model,
         choice.method,
         request.options,
         pairs=choice.pairs,
         with_stand_ins=choice.stand_ins,
     )
     precision = workers.on_rank_zero(_faster_precision)
-    return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), fitting)
+    return ChosenRecipe(_with_whole_paths(recipe.with_precision(precision)), chosen_by_model)
 
 
 def _faster_precision() -> str:
@@ -112,7 +110,7 @@ def _whole_model(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class ScoredData:
+class EvaluationData:
     """What a run is scored on."""
 
     dev: DevTask | None
@@ -149,14 +147,15 @@ class ScoredData:
         return any(dev == (pairs.sentence1, pairs.sentence2) for pairs in self.tested)
 
 
-def _load_scored_data(recipe: Recipe) -> ScoredData:
+def load_evaluation_data(recipe: Recipe) -> EvaluationData:
+    """Reads the dev data and the tasks of a run."""
     dev = None
     if recipe.dev_task:
         dev = load_dev(recipe.dev_task)
     unpublished = ""
     if recipe.published_on and not recipe.tasks:
         try:
-            return ScoredData(dev, load_tasks(recipe.published_on), "")
+            return EvaluationData(dev, load_tasks(recipe.published_on), "")
         except InputError as error:
             unpublished = (
                 f"not evaluated as published, on {', '.join(recipe.published_on)}: {error}"
@@ -166,7 +165,7 @@ def _load_scored_data(recipe: Recipe) -> ScoredData:
     if names and bounded and GENERAL_TASK not in names:
         # The general pairs show what the run may have forgotten.
         names = (*names, GENERAL_TASK)
-    return ScoredData(dev, load_tasks(names), unpublished)
+    return EvaluationData(dev, load_tasks(names), unpublished)
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ class Plan:
     run_data: RunData
     """What they read."""
 
-    data: ScoredData
+    evaluation_data: EvaluationData
     """What the run is scored on."""
 
     start_pooling: str
@@ -216,11 +215,11 @@ class Plan:
     """
 
     @property
-    def scored_on(self) -> Scored:
+    def compared_on(self) -> ComparedOn:
         """What the start and the kept encoder are compared on."""
-        dev = None if self.by_rows else self.data.dev
-        return Scored(
-            tasks=self.data.tasks,
+        dev = None if self.by_rows else self.evaluation_data.dev
+        return ComparedOn(
+            tasks=self.evaluation_data.tasks,
             dev=dev,
             by_rows=self.by_rows,
             sentences=self.sentences,
@@ -232,9 +231,9 @@ class Plan:
 
     def tell(self, recorder: Recorder) -> None:
         """Writes what the log says of the plan."""
-        if self.data.unpublished:
-            recorder.say(self.data.unpublished)
-        if self.data.dev_is_tested:
+        if self.evaluation_data.unpublished:
+            recorder.say(self.evaluation_data.unpublished)
+        if self.evaluation_data.dev_is_tested:
             recorder.warn(
                 0, "the dev data are test data too: they chose the step, so its score is too high"
             )
@@ -244,7 +243,7 @@ class Plan:
         if self.recipe.teachers:
             recorder.say(self._told_held_out())
         if not self.by_rows:
-            recorder.say(f"dev data: {self.recipe.dev}{self._kept_step()}")
+            recorder.say(f"dev data: {self.recipe.dev}{self._words_of_kept_step()}")
 
     def _told_held_out(self) -> str:
         """What the log says of the sentences that are held out."""
@@ -255,21 +254,25 @@ class Plan:
             )
         return f"{text}; on {len(self.held_out)} of them the encoder is compared with its teachers"
 
-    def _kept_step(self) -> str:
+    def _words_of_kept_step(self) -> str:
         """Which step is kept without dev data; empty with them."""
         if self.recipe.dev_task:
             return ""
-        bound = self.recipe.stages[0].training.most_forgotten
+        training = self.recipe.stages[0].training
+        bound = training.most_forgotten
+        if training.interpolations is not None:
+            share, *_ = training.interpolations
+            return f"; the weights at {share:g} of the way from start to end are kept"
         if bound is None:
             return "; the last step, not the best, is kept"
         return f"; the last step that loses at most {bound:g} on general pairs is kept"
 
 
-def tell_recipe(recipe: Recipe, fitting: str, model: str, run: RunContext) -> None:
+def tell_recipe(recipe: Recipe, chosen_by_model: str, model: str, run: RunContext) -> None:
     """Writes what the log says before anything is loaded."""
     recorder = run.recorder
-    if fitting:
-        recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
+    if chosen_by_model:
+        recorder.say(f"recipe: {chosen_by_model}; the model is {MODEL_KINDS[chosen_by_model]}")
     recorder.say(f"run: {run.folder}")
     bundled = ""
     if model == BUNDLED_MODEL:
@@ -293,23 +296,17 @@ def start_of(recipe: Recipe, run: RunContext) -> str:
 
 
 def make_plan(
-    recipe: Recipe,
-    rows: Iterable[FromPython] | None,
-    run: RunContext,
-    progress: Progress,
-    load_start: Callable[[], Encoder],
-) -> tuple[Plan, Encoder]:
-    """Decides everything before the first step; gives the plan and the current stage's encoder.
+    run_data: RunData, evaluation_data: EvaluationData, progress: Progress, encoder: Encoder
+) -> Plan:
+    """Decides everything before the first step.
 
-    `load_start` loads the start, once the cheaper checks are made.
+    The encoder is the start. It becomes the encoder of the current stage: it gets the layers of the
+    stages that are over.
 
     Raises:
         InputError: something that a stage to come needs is missing, or doesn't fit.
     """
-    data = _load_scored_data(recipe)
-    run_data = RunData(recipe, rows, data.pairs, run)
-    run_data.check(progress.stage)
-    encoder = load_start()
+    recipe = run_data.recipe
     start_pooling = ""
     pooled = ""
     if recipe.encoder.pooling or recipe.encoder.layers:
@@ -318,14 +315,15 @@ def make_plan(
         start_pooling = f"pooled by {used}"
         if used != own:
             pooled = f"pooled by {used}, where isotune evaluate pools it by {own}"
-    disk = run_folder.check_space(run.folder, encoder)
+    interpolates = any(stage.training.interpolations is not None for stage in recipe.stages)
+    disk = run_folder.check_space(run_data.run.folder, encoder, keeps_start=interpolates)
     methods = _attach_past_stages(recipe, progress, encoder)
     methods += _try_stages(recipe.stages[progress.stage :], run_data, deepcopy(encoder))
     last = methods[-1]
-    plan = Plan(
+    return Plan(
         recipe=recipe,
         run_data=run_data,
-        data=data,
+        evaluation_data=evaluation_data,
         start_pooling=start_pooling,
         pooled=pooled,
         disk=disk,
@@ -335,7 +333,6 @@ def make_plan(
         sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
         held_out=_held_out(run_data, methods[0]),
     )
-    return plan, encoder
 
 
 def _held_out(run_data: RunData, method: Method) -> Sequence[str]:
@@ -376,6 +373,7 @@ def _try_stages(stages: Sequence[Stage], run_data: RunData, encoder: Encoder) ->
         objectives = build_objectives(stage, encoder)
         objectives.attach(encoder)
         run_data.try_stage(stage, objectives.method, encoder)
+        _check_interpolations(stage, objectives.method)
         blocks = encoder.backbone.layers
         dev_layers = stage.training.as_released.dev_layers
         dev_pooling = change_pooling(encoder.pooling, None, dev_layers, blocks)
@@ -385,6 +383,21 @@ def _try_stages(stages: Sequence[Stage], run_data: RunData, encoder: Encoder) ->
     for option in ("model_dropout", "attention_dropout"):
         _check_dropout(option, stages, methods)
     return methods
+
+
+def _check_interpolations(stage: Stage, method: Method) -> None:
+    """Refuses candidates between start and end where the end has layers that the start lacks."""
+    if stage.training.interpolations is None:
+        return
+    reason = ""
+    if method.adds.heads:
+        reason = "adds layers to the encoder, which its start lacks"
+    if method.scored("dev"):
+        reason = "predicts by layers that are no part of the encoder"
+    if reason:
+        raise InputError(
+            f"interpolations: method {stage.method} {reason}; leave interpolations out"
+        )
 
 
 def _check_dropout(option: str, stages: Sequence[Stage], methods: Sequence[Method]) -> None:

@@ -198,7 +198,7 @@ class RunContext:
     """Writes the log and metrics.jsonl."""
 
     stop: StopSignal
-    """Within it, the steps are made."""
+    """A context manager: inside, the first signal ends the loop after its step."""
 
     seed: int
     """The run's seed."""
@@ -206,7 +206,7 @@ class RunContext:
     workers: Workers
     """They make the passes of the steps."""
 
-    begun: float = 0.0
+    began_at: float = 0.0
     """When the run began, by the clock `time.monotonic`.
 
     A resumed run counts its earlier seconds.

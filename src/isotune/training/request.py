@@ -65,7 +65,7 @@ class Request:
     model: Any
     """The start: a name, or an encoder in memory; None for the bundled model."""
 
-    copies: tuple[Callable[[], object], ...]
+    savers: tuple[Callable[[], object], ...]
     """What saves the objects in memory into the folder of a new run."""
 
 
@@ -83,7 +83,7 @@ def checked_request(
     """
     model = options.get("model")
     folder = _run_folder(out, choice, model, options.get("teachers"))
-    names_of_copies, copies = _copies(options, folder)
+    names_of_copies, savers = _copies(options, folder)
     names = _checked_sources(sources)
     rows = _checked_rows(rows)
     if names and rows is not None:
@@ -93,11 +93,11 @@ def checked_request(
         raise InputError(
             "resume continues a run as it was started; leave out the sources and all options"
         )
-    return Request(folder, names, rows, choice, {**options, **names_of_copies}, model, copies)
+    return Request(folder, names, rows, choice, {**options, **names_of_copies}, model, savers)
 
 
-def check_same_kind(request: Request, recipe: Recipe) -> None:
-    """Checks that a run that was started with sources is not resumed with rows."""
+def refuse_rows_for_sources(request: Request, recipe: Recipe) -> None:
+    """Refuses to resume with rows a run that was started with sources."""
     if request.rows is not None and recipe.data:
         raise InputError(f"{request.folder}: this run was started with sources; leave out the rows")
 
@@ -135,12 +135,12 @@ def _copies(
 ) -> tuple[dict[str, Any], tuple[Callable[[], object], ...]]:
     """For options that are objects in memory: the names of their copies, and what saves them."""
     names: dict[str, Any] = {}
-    copies: list[Callable[[], object]] = []
+    savers: list[Callable[[], object]] = []
 
     def name_of(task: object, part: str) -> object:
         if not isinstance(task, TaskRows):
             return task
-        copies.append(partial(task.save, folder / part))
+        savers.append(partial(task.save, folder / part))
         return task.name_in(folder / part)
 
     model = options.get("model")
@@ -148,7 +148,7 @@ def _copies(
         if not hasattr(model, "save"):
             raise InputError(f"model: a name, or an encoder, is needed, not {model!r:.80}")
         names["model"] = str(folder / START)
-        copies.append(partial(model.save, str(folder / START)))
+        savers.append(partial(model.save, str(folder / START)))
     if "dev" in options:
         names["dev"] = name_of(options["dev"], DEV)
     tasks = options.get("tasks")
@@ -156,7 +156,7 @@ def _copies(
         tasks = [tasks]
     if isinstance(tasks, Iterable) and not isinstance(tasks, str):
         names["tasks"] = [name_of(task, TASKS) for task in tasks]
-    return names, tuple(copies)
+    return names, tuple(savers)
 
 
 def _checked_sources(sources: Any) -> tuple[str, ...]:

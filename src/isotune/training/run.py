@@ -29,17 +29,31 @@ from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.training import run_folder
 from isotune.training.clock import time_for_training
-from isotune.training.outcome import Measures, Result, compare_with_start, measurements, save_kept
+from isotune.training.outcome import (
+    MeasuredEncoder,
+    Result,
+    compare_with_start,
+    measure_encoder,
+    save_kept,
+)
 from isotune.training.plan import (
     Plan,
     choose_recipe,
     lines_of_stage,
+    load_evaluation_data,
     make_plan,
     start_of,
     tell_recipe,
 )
 from isotune.training.recorder import Recorder, RunContext, Watch
-from isotune.training.request import Choice, Request, Sources, check_same_kind, checked_request
+from isotune.training.request import (
+    Choice,
+    Request,
+    Sources,
+    checked_request,
+    refuse_rows_for_sources,
+)
+from isotune.training.run_data import RunData
 from isotune.training.run_folder import OpenedRun
 from isotune.training.selection import choose_scorer, score_kept
 from isotune.training.signals import StopSignal
@@ -105,6 +119,7 @@ def train(  # noqa: PLR0913
         return run.run()
 
 
+# `help(train)` shows every option by its name.
 vars(train)["__signature__"] = with_keywords(signature(train))
 
 
@@ -119,20 +134,20 @@ class _Audience(NamedTuple):
 def _opened(request: Request, audience: _Audience, workers: Workers) -> Iterator["_Run"]:
     """Makes or opens the run folder, and its log, for as long as the block runs."""
     folder = request.folder
-    begun = was_restarted() and (folder / run_folder.RECIPE).exists()
-    resumes = request.choice.resume or begun
+    was_begun = was_restarted() and (folder / run_folder.RECIPE).exists()
+    resumes = request.choice.resume or was_begun
     recipe = None
-    fitting = ""
+    chosen_by_model = ""
     if not resumes:
         chosen = choose_recipe(request, workers)
         recipe = chosen.recipe
-        fitting = chosen.fitting
+        chosen_by_model = chosen.chosen_by_model
     with run_folder.opened(folder, recipe, workers) as opened:
         if resumes:
-            check_same_kind(request, opened.recipe)
+            refuse_rows_for_sources(request, opened.recipe)
         else:
-            for copy in request.copies:
-                workers.on_rank_zero(copy)
+            for save in request.savers:
+                workers.on_rank_zero(save)
         # Processes agree on one error before the first of them removes the folder of a failed run.
         with _recorder(opened, folder, audience, workers) as recorder, workers.one_error():
             context = RunContext(
@@ -141,9 +156,9 @@ def _opened(request: Request, audience: _Audience, workers: Workers) -> Iterator
                 stop=StopSignal(tell=workers.is_rank_zero and not audience.quiet),
                 seed=opened.recipe.seed,
                 workers=workers,
-                begun=time.monotonic() - opened.progress.seconds,
+                began_at=time.monotonic() - opened.progress.seconds,
             )
-            yield _Run(context, opened, request.rows, fitting)
+            yield _Run(context, opened, request.rows, chosen_by_model)
 
 
 def _recorder(opened: OpenedRun, folder: Path, audience: _Audience, workers: Workers) -> Recorder:
@@ -168,7 +183,7 @@ class _Run:
         context: RunContext,
         opened: OpenedRun,
         rows: Iterable[FromPython] | None,
-        fitting: str,
+        chosen_by_model: str,
     ) -> None:
         self.context = context
         self.folder = context.folder
@@ -178,16 +193,19 @@ class _Run:
         self.opened = opened
         self.progress = opened.progress
         self.rows = rows
-        self.fitting = fitting
+        self.chosen_by_model = chosen_by_model
         self.model = start_of(opened.recipe, context)
 
     def run(self) -> Result:
-        tell_recipe(self.recipe, self.fitting, self.model, self.context)
+        tell_recipe(self.recipe, self.chosen_by_model, self.model, self.context)
         if self.opened.lost:
             self.recorder.say(self.opened.lost)
-        plan, encoder = make_plan(
-            self.recipe, self.rows, self.context, self.progress, self._load_start
-        )
+        evaluation_data = load_evaluation_data(self.recipe)
+        run_data = RunData(self.recipe, self.rows, evaluation_data.pairs, self.context)
+        # This is cheaper than to load the start.
+        run_data.check(self.progress.stage)
+        encoder = self._load_start()
+        plan = make_plan(run_data, evaluation_data, self.progress, encoder)
         plan.tell(self.recorder)
         measure_start = self._measure_start(plan)
         failure = None
@@ -200,9 +218,10 @@ class _Run:
             self.progress.ends.append(f"training failed: {error}")
         result = self._finish(plan, encoder, measure_start)
         if failure:
-            kept = result.folder / "encoder"
+            kept_folder = result.folder / "encoder"
             raise TrainingFailed(
-                f"{failure}; {kept} is the encoder of step {self.progress.best_step}", kept
+                f"{failure}; {kept_folder} is the encoder of {self.progress.place_of_best}",
+                kept_folder,
             )
         return result
 
@@ -210,13 +229,21 @@ class _Run:
         options = self.recipe.encoder.model_dump()
         return Encoder.load(self.model, **options, precision="float32")
 
-    def _measure_start(self, plan: Plan) -> Callable[[], Measures]:
-        """What measures the start when it is first asked to, by the first process for all."""
-        measure = partial(measurements, self.model, self.recipe.encoder, plan.scored_on)
-        return cache(partial(self.workers.on_rank_zero, measure))
+    def _measure_start(self, plan: Plan) -> Callable[[], MeasuredEncoder]:
+        """What measures the start once, by the first process for all.
+
+        The end of the run asks for it, or the first stage if a time limit needs the seconds.
+        """
+
+        @cache
+        def measure_start() -> MeasuredEncoder:
+            measure = partial(measure_encoder, self.model, self.recipe.encoder, plan.compared_on)
+            return self.workers.on_rank_zero(measure)
+
+        return measure_start
 
     def _train_stages(
-        self, plan: Plan, encoder: Encoder, measure_start: Callable[[], Measures]
+        self, plan: Plan, encoder: Encoder, measure_start: Callable[[], MeasuredEncoder]
     ) -> None:
         """Trains the stages to come, until a signal ends one of them."""
         tensors = self.opened.tensors
@@ -234,7 +261,7 @@ class _Run:
         plan: Plan,
         encoder: Encoder,
         tensors: Mapping[str, Tensor],
-        measure_start: Callable[[], Measures],
+        measure_start: Callable[[], MeasuredEncoder],
     ) -> None:
         """Trains a stage, from the tensors of its checkpoint if it has one; loads what is kept."""
         stage = self.recipe.stages[number]
@@ -246,28 +273,28 @@ class _Run:
         for line in lines_of_stage(self.recipe, number, method, encoder):
             self.recorder.say(line)
         data = plan.run_data.load(number, stage, method, encoder)
-        scorer = choose_scorer(options, method, plan.data.dev, data.dev, self.workers)
+        scorer = choose_scorer(options, method, plan.evaluation_data.dev, data.dev, self.workers)
         end = self._end_of_stage(number, measure_start)
         training = StageTraining(
             self.context, encoder, objectives, data, scorer, options, self.progress, end
         )
         if tensors:
-            run_folder.load_parts(tensors, training.parts, training.fixed)
+            run_folder.load_parts(tensors, training.parts, training.left_out)
         failure = None
         try:
             training.train()
         except TrainingFailed as error:
             failure = error
-        kept = training.kept
+        kept_parts = training.kept_parts
         # This frees the optimiser's state before the evaluation needs memory.
         del training
-        self._load_best(kept, encoder, method)
+        self._load_best(kept_parts, encoder, method)
         if failure:
             raise failure
         if data.dev and self.progress.over:
             score_kept(encoder, method, data, self.context, self.progress, options.chunk_size)
 
-    def _end_of_stage(self, number: int, measure_start: Callable[[], Measures]) -> float:
+    def _end_of_stage(self, number: int, measure_start: Callable[[], MeasuredEncoder]) -> float:
         """When the stage has to be over.
 
         The stages with steps have equal shares of the time that is left.
@@ -278,7 +305,7 @@ class _Run:
         with_steps = [stage for stage in self.recipe.stages[number:] if stage.options.takes_steps]
         return time.monotonic() + left / max(1, len(with_steps))
 
-    def _load_best(self, kept: Parts, encoder: Encoder, method: Method) -> None:
+    def _load_best(self, kept_parts: Parts, encoder: Encoder, method: Method) -> None:
         """Loads the weights kept of the stage.
 
         Drops new heads and weights of tokens that are worse than none.
@@ -287,7 +314,7 @@ class _Run:
         if not progress.best_file:
             return
         best, _ = run_folder.load_tensors(inside(self.folder, progress.best_file))
-        run_folder.load_parts(best, kept)
+        run_folder.load_parts(best, kept_parts)
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say(
                 "no step scored better than the encoder without the new layers: "
@@ -297,24 +324,26 @@ class _Run:
             progress.dropped.append(progress.stage)
 
     def _finish(
-        self, plan: Plan, encoder: Encoder, measure_start: Callable[[], Measures]
+        self, plan: Plan, encoder: Encoder, measure_start: Callable[[], MeasuredEncoder]
     ) -> Result:
         """Saves the kept encoder, and compares it with the start unless a signal came."""
         progress = self.progress
         signal = self.context.stop.received
-        kept = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder))
+        kept_folder = self.workers.on_rank_zero(partial(save_kept, encoder, self.folder))
         if signal and not progress.over:
-            start = "" if progress.best_step else ", the start"
-            self.recorder.say(f"encoder so far: {kept}, from step {progress.best_step}{start}")
+            self.recorder.say(f"encoder so far: {kept_folder}, from {progress.place_of_best}")
             return Result(self.folder, None, None, signal.name)
         comparison = compare_with_start(
-            self.context, self.recipe, measure_start, kept, plan.scored_on, progress
+            self.context, self.recipe, measure_start, kept_folder, plan.compared_on, progress
         )
-        self.workers.on_rank_zero(partial(write_card, encoder, kept))
+        self.workers.on_rank_zero(partial(write_card, encoder, kept_folder))
         report = self.workers.on_rank_zero(partial(write_report, self.folder))
+        # After `TrainingFailed`, the report tells of a run that is not finished.
         if progress.over and progress.stage == len(self.recipe.stages) - 1:
             self._mark_finished()
-            ended = EndedRun(self.folder, self.model, kept, self.recipe, comparison, plan.predicts)
+            ended = EndedRun(
+                self.folder, self.model, kept_folder, self.recipe, comparison, plan.predicts
+            )
             for line in self.workers.on_rank_zero(lambda: list(what_next(ended))):
                 self.recorder.say(line)
             self.recorder.say(comparison.decision)

@@ -113,7 +113,7 @@ class RunData:
         for split in SPLITS:
             for scored in method.scored(split).values():
                 for source in scored.data:
-                    next(read([source], scored.rows, self.recipe.columns))
+                    next(read([source], scored.rows, self.recipe.columns, labels=scored.classes))
 
     def sentences(self, method: Method) -> Iterator[str]:
         """The sentences of the first stage, whose method is given.
@@ -179,7 +179,9 @@ class RunData:
         """Reads and tokenizes all labelled rows: options that leave out rows are for training."""
         stores = {}
         for name, feed in feeds.items():
-            rows: Iterable[Row] = read(feed.data, feed.rows, self.recipe.columns)
+            rows: Iterable[Row] = read(
+                feed.data, feed.rows, self.recipe.columns, labels=feed.classes
+            )
             if feed.part[0] > 0:
                 rows = list(rows)
                 self._tell_copies(feed, rows)
@@ -276,6 +278,7 @@ class RunData:
             min_words=training.min_words,
             min_score=training.min_score,
             positive=training.positive,
+            labels=() if feed.reads else feed.classes,
         )
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:

@@ -37,6 +37,7 @@ from isotune import files
 from isotune.engine.step import Parts
 from isotune.engine.workers import Workers
 from isotune.errors import InputError, as_input_error, counted
+from isotune.evaluation.results import place_of_step
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -107,6 +108,21 @@ class Progress:
     best_file: str = ""
     """The name of the file with the weights of that encoder."""
 
+    start_step: int = 0
+    """The step whose encoder the stage starts from, counted over all stages."""
+
+    start_share: float = 1.0
+    """The share of that encoder, as `best_share`."""
+
+    start_file: str = ""
+    """The name of the file with the weights of the stage's start, as long as they are needed."""
+
+    best_share: float = 1.0
+    """How much of the way from its stage's start to its step the encoder is that is kept so far."""
+
+    chosen: bool = False
+    """Whether the choice among the candidates of the stage has been made."""
+
     done: bool = False
     """Whether the stage has made its last step: its steps, its patience or its time are used up."""
 
@@ -149,9 +165,19 @@ class Progress:
     """What the collapse monitor measured at step 0 of the stage."""
 
     @property
+    def was_evaluated(self) -> bool:
+        """Whether the stage had its first evaluation."""
+        return self.start_space is not None
+
+    @property
     def over(self) -> bool:
         """Whether the stage is over."""
         return self.done and not self.owed
+
+    @property
+    def place_of_best(self) -> str:
+        """Which encoder is kept so far, in words."""
+        return place_of_step(self.best_step, self.best_share)
 
     def next_stage(self) -> Progress:
         """The progress at the start of the next stage."""
@@ -159,6 +185,9 @@ class Progress:
             stage=self.stage + 1,
             offset=self.offset + self.step,
             best_step=self.best_step,
+            start_step=self.best_step,
+            start_share=self.best_share,
+            best_share=self.best_share,
             dropped=self.dropped,
             ends=self.ends,
             seconds=self.seconds,
@@ -230,15 +259,16 @@ def _resumed(folder: Path) -> OpenedRun:
         remove_checkpoints(folder)
         raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
     tensors, progress = last_checkpoint(folder)
-    if progress.best_file:
-        check_tensors(files.inside(folder, progress.best_file))
+    for name in (progress.best_file, progress.start_file):
+        if name:
+            check_tensors(files.inside(folder, name))
     if tensors and not (folder / DATA).exists():
         raise InputError(
             f"{folder / DATA}: this file is missing; it says what the run was trained on so far; "
             "start the run again in another folder"
         )
     lost = "" if tensors else _lost_steps(folder)
-    remove_former_best(folder, progress.best_file)
+    remove_former_best(folder, progress.best_file, progress.start_file)
     # The records that it names are written again.
     files.remove(folder / files.CHECKSUMS)
     return OpenedRun(recipe, tensors, progress, lost)
@@ -273,8 +303,13 @@ def _recorded_steps(folder: Path) -> int:
     return max(steps, default=0)
 
 
-def best_file(stage: int, step: int) -> str:
-    """The name of the file with the weights of the step that a stage keeps."""
+def best_file(stage: int, step: int, share: float = 1.0) -> str:
+    """The name of the file with the weights of the step that a stage keeps.
+
+    They may be at a share of the way from the stage's start to the step.
+    """
+    if share < 1:
+        return f"best-{stage}-{step}-{share:g}.safetensors"
     return f"best-{stage}-{step}.safetensors"
 
 
@@ -383,10 +418,15 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
     What the checkpoint has `left_out` stays as it is.
 
     Raises:
-        InputError: the tensors are those of another model.
+        InputError: the tensors are those of another model, or the device has too little memory.
     """
     problem = "the checkpoint of the run doesn't fit the model"
-    with as_input_error((RuntimeError, LookupError, ValueError), problem, f"; {MODEL_CHANGED}"):
+    too_large = "the checkpoint of the run doesn't fit into the memory of the device"
+    with (
+        as_input_error((RuntimeError, LookupError, ValueError), problem, f"; {MODEL_CHANGED}"),
+        # The error of a full memory is a RuntimeError too.
+        as_input_error(torch.OutOfMemoryError, too_large, "; free some of it, and resume again"),
+    ):
         for name, part in parts.items():
             prefix = f"{name}."
             state = {}
@@ -399,16 +439,18 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts, left_out: Collection
             part.load_state_dict(state)
 
 
-def check_space(folder: Path, encoder: nn.Module) -> str:
+def check_space(folder: Path, encoder: nn.Module, keeps_start: bool = False) -> str:
     """Says how much of the disk a run needs; raises InputError if the disk has less.
 
     The last checkpoint, of weights, AdamW's two averages and perhaps a fixed copy of the weights,
-    and the kept weights stay until the next ones are whole.
+    and the kept weights stay until the next ones are whole. A stage with candidates between start
+    and end keeps the weights of its start too.
     """
     size = sum(tensor.nbytes for tensor in encoder.state_dict().values())
     # The checkpoints of the process that is resumed are replaced.
     replaced = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    most = 10 * size / 1e6
+    copies = 11 if keeps_start else 10
+    most = copies * size / 1e6
     free = (shutil.disk_usage(folder).free + replaced) / 1e6
     if free < most:
         raise InputError(

@@ -31,10 +31,11 @@ from isotune.encoder.pooling import change_pooling
 from isotune.engine.forward import StepEncoding
 from isotune.engine.workers import Workers
 from isotune.errors import InputError, UselessVectors, counted
-from isotune.evaluation import DevTask, TaskResult, load_dev
+from isotune.evaluation import DevTask, load_dev
 from isotune.evaluation.geometry import effective_rank, mean_cosine
-from isotune.evaluation.metrics import Values, measure
-from isotune.evaluation.tasks import GENERAL_PAIRS
+from isotune.evaluation.metrics import Values, compute_metric
+from isotune.evaluation.tasks import GENERAL_PAIRS, resampled
+from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
@@ -64,6 +65,9 @@ class Score(NamedTuple):
     parts: Mapping[str, float] = {}
     """The values whose mean is `value`, where it is a mean."""
 
+    samples: Floats | None = None
+    """[resamples] the scores on samples of the dev data, where these choose among candidates."""
+
 
 Scorer = Callable[[Encoder], Score]
 
@@ -85,7 +89,13 @@ def choose_scorer(
             chunk_size=options.chunk_size,
         )
     if dev is not None:
-        return partial(score_task, task=dev, workers=workers, layers=options.as_released.dev_layers)
+        return partial(
+            score_task,
+            task=dev,
+            workers=workers,
+            layers=options.as_released.dev_layers,
+            resamples=options.interpolations is not None,
+        )
     return None
 
 
@@ -97,25 +107,34 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
 
 
 def score_task(
-    encoder: Encoder, task: DevTask, workers: Workers, layers: Sequence[int] | None = None
+    encoder: Encoder,
+    task: DevTask,
+    workers: Workers,
+    layers: Sequence[int] | None = None,
+    resamples: bool = False,
 ) -> Score:
     """Scores by the task's first measure, with other `layers` if given.
 
-    The first process encodes, so that all processes decide by the same score.
+    `resamples` asks for the scores on samples of the rows too. The first process encodes, so that
+    all processes decide by the same score.
     """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
 
-    def score_or_error() -> TaskResult | InputError:
+    def score_or_error() -> Score | InputError:
         try:
-            return task.score(encoder.with_parts(pooling=pooling))[0]
+            result, values = task.score(encoder.with_parts(pooling=pooling))
         except InputError as error:
             return error
+        score = Score(result.scores()[task.name], task.measure)
+        if not resamples:
+            return score
+        return score._replace(samples=resampled(task, values)[task.name])
 
     result = workers.on_rank_zero(score_or_error)
     # All processes raise the error of the first.
     if isinstance(result, InputError):
         raise result
-    return Score(result.scores()[task.name], task.measure)
+    return result
 
 
 def score_rows(
@@ -128,7 +147,7 @@ def score_rows(
     """Scores by the mean of all metrics of a method's predictions, over all of its dev rows."""
     feeds = method.scored("dev")
     predictions = predict(encoder, method, feeds, dev_rows, workers, chunk_size)
-    parts = measure_all(feeds, predictions)
+    parts = compute_metrics(feeds, predictions)
     value = fmean(parts.values())
     if len(parts) == 1:
         (metric,) = parts
@@ -160,8 +179,8 @@ def measure_space(encoder: Encoder, sentences: Packed) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """What an evaluation has measured."""
+class StepScores:
+    """What an evaluation says of the encoder at a step."""
 
     space: dict[str, float]
     """The result of `measure_space`."""
@@ -191,12 +210,12 @@ class Selection:
     progress: Progress
 
     @property
-    def scores(self) -> bool:
+    def chooses_step(self) -> bool:
         """Whether any score decides which step is kept."""
         return self.scorer is not None or self.general is not None
 
-    def measure(self, encoder: Encoder) -> Measurement:
-        """Measures the encoder.
+    def score(self, encoder: Encoder) -> StepScores:
+        """Scores the encoder.
 
         Nothing is recorded or changed, so that a signal may break this off.
         """
@@ -207,24 +226,25 @@ class Selection:
         general = None
         if self.general:
             general = self.general(encoder).value
-        return Measurement(space, dev, general)
+        return StepScores(space, dev, general)
 
-    def decide(self, measurement: Measurement, total: int) -> bool:
+    def decide(self, scores: StepScores, total: int) -> bool:
         """Says whether to keep the encoder.
 
         Writes the records, and ends the stage of `total` steps if it is time.
         """
         progress = self.progress
         if progress.start_space is None:
-            progress.start_space = measurement.space
+            progress.start_space = scores.space
         if progress.start_general is None:
-            progress.start_general = measurement.general
-        lost = self._lost(measurement)
-        forgotten = lost > (self.options.most_forgotten or 0)
-        keep = self._keeps(measurement.dev, forgotten)
-        self._record(measurement, lost, keep)
-        self.recorder.say(f"step {progress.step} of {total}: {_told(measurement, lost, keep)}")
-        collapse = _collapse(measurement.space, progress.start_space)
+            progress.start_general = scores.general
+        lost = self.lost(scores.general)
+        bound = self.options.most_forgotten
+        forgotten = bound is not None and lost > bound
+        keep = self._keeps(scores.dev, forgotten)
+        self._record(scores, lost, keep)
+        self.recorder.say(f"step {progress.step} of {total}: {_words_of(scores, lost, keep)}")
+        collapse = _collapse(scores.space, progress.start_space)
         if collapse:
             self._warn(
                 f"the space is collapsing: the {collapse} on a sample of the text; "
@@ -243,14 +263,14 @@ class Selection:
             )
         return keep
 
-    def _lost(self, measurement: Measurement) -> float:
-        """How far the encoder is below the stage's start on general pairs, Spearman x 100.
+    def lost(self, general: float | None) -> float:
+        """How far a score on general pairs is below that of the stage's start, Spearman x 100.
 
         0 if nothing bounds it.
         """
-        if measurement.general is None or self.progress.start_general is None:
+        if general is None or self.progress.start_general is None:
             return 0.0
-        return 100 * (self.progress.start_general - measurement.general)
+        return 100 * (self.progress.start_general - general)
 
     def _keeps(self, dev: Score | None, forgotten: bool) -> bool:
         """Whether to keep an encoder with this score."""
@@ -282,40 +302,40 @@ class Selection:
         progress.last_score = value if progress.step else None
         return best
 
-    def _record(self, measurement: Measurement, lost: float, keep: bool) -> None:
+    def _record(self, scores: StepScores, lost: float, keep: bool) -> None:
         progress = self.progress
         step = progress.offset + progress.step
         record = partial(self.recorder.record, stage=progress.stage + 1, step=step)
-        record("space", **measurement.space)
-        dev = measurement.dev
+        record("space", **scores.space)
+        dev = scores.dev
         if dev:
             # The encoder that is best is kept so far.
             record("dev", metric=dev.name, score=dev.value, best=keep, **dev.parts)
             self.recorder.show("dev", f"{100 * dev.value:.2f}")
-        if measurement.general is not None:
+        if scores.general is not None:
             record("general", lost=lost)
 
     def _warn(self, text: str) -> None:
         self.recorder.warn(self.progress.offset + self.progress.step, text)
 
 
-def _told(measurement: Measurement, lost: float, keep: bool) -> str:
+def _words_of(scores: StepScores, lost: float, keep: bool) -> str:
     """What the log says of an evaluation."""
     parts = []
-    dev = measurement.dev
+    dev = scores.dev
     if dev:
         kept = " (kept for now)" if keep else ""
         parts.append(f"dev {dev.name} {100 * dev.value:.2f}{kept}")
-    if measurement.general is not None:
+    if scores.general is not None:
         # 0 - lost is never -0.
         parts.append(f"general pairs {0 - lost:+.2f}")
-    parts.append(f"mean cosine {measurement.space['mean_cosine']:.3f}")
-    parts.append(f"effective rank {measurement.space['effective_rank']:.1f}")
+    parts.append(f"mean cosine {scores.space['mean_cosine']:.3f}")
+    parts.append(f"effective rank {scores.space['effective_rank']:.1f}")
     return ", ".join(parts)
 
 
 def _collapse(space: Mapping[str, float], start: Mapping[str, float]) -> str:
-    """How the space has closed up since the measurement at the start; empty if it has not."""
+    """How the space has closed up since the start; empty if it has not."""
     rank = space["effective_rank"]
     if rank < start["effective_rank"] / 2:
         return f"effective rank fell from {start['effective_rank']:.1f} to {rank:.1f}"
@@ -362,14 +382,14 @@ def predict(
     return result
 
 
-def measure_all(
+def compute_metrics(
     feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, tuple[Values, Values]]
 ) -> dict[str, float]:
     """The scores of all feeds, by their names, from what `predict` returns."""
     scores: dict[str, float] = {}
     for name, (predicted, right) in predictions.items():
         for score_name, metric in feeds[name].metrics.items():
-            scores[score_name] = measure(metric, right, predicted)
+            scores[score_name] = compute_metric(metric, right, predicted)
     return scores
 
 
@@ -394,7 +414,7 @@ def score_kept(
             array = split if name == ROWS else f"{split}:{name}"
             arrays[array] = predicted
         if split == "test" and feeds:
-            scores = measure_all(feeds, predictions)
+            scores = compute_metrics(feeds, predictions)
             run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **scores)
             texts = [f"{name} {100 * value:.2f}" for name, value in scores.items()]
             run.recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")

@@ -25,9 +25,9 @@ class BrokenOff(BaseException):
 
 
 class StopSignal:
-    """Within it, the first of these signals sets `received` and does nothing else.
+    """A context manager: inside, the first of these signals sets `received`, and nothing else.
 
-    A second Ctrl-C or SIGTERM acts as it would without this. A signal that the program was started
+    A second Ctrl-C or SIGTERM acts as it would outside. A signal that the program was started
     to ignore, as by nohup, is still ignored. With `tell`, standard error says that the signal was
     heard.
     """

@@ -30,6 +30,7 @@ from isotune.methods.method import ClosedForm, View
 from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
+from isotune.training.candidates import Candidates, most_candidates
 from isotune.training.checkpoints import Checkpoints
 from isotune.training.clock import Clock
 from isotune.training.recorder import RunContext
@@ -78,8 +79,8 @@ class StageTraining:
         self.stepper = self._build_stepper()
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
-        self.fixed = _names_of_fixed(objectives, progress)
-        self.kept = self._parts_to_keep(data)
+        self.left_out = _left_out_of_checkpoints(objectives, progress)
+        self.kept_parts = self._parts_to_keep(data)
         self.selection = Selection(
             scorer,
             general_scorer(options, run.workers),
@@ -88,12 +89,8 @@ class StageTraining:
             run.recorder,
             progress,
         )
-        self.clock = Clock(run, progress, self.stepper.total, end)
-        beside = encoder.device.type != "cpu"
-        timed = end < math.inf
-        self.checkpoints = Checkpoints(
-            run, progress, self.parts, self.kept, self.fixed, beside=beside, timed=timed
-        )
+        self.clock = Clock(run, progress, self.stepper.total, most_candidates(self.options), end)
+        self.checkpoints = self._build_checkpoints(records_seconds=end < math.inf)
         # When the last record of the loss was written, and the step at which it was.
         self._recorded = time.perf_counter()
         self._recorded_step = progress.step
@@ -109,15 +106,17 @@ class StageTraining:
         progress = self.progress
         recorder = self.run.recorder
         try:
-            if progress.start_space is None:
+            if not progress.was_evaluated:
                 self.evaluate()
             if not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
-                self.stepper.open()
+                self.stepper.prepare()
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.stepper.total)
-            with self._hearing(), self._dropout():
+            with self._hear_signals(), self._dropout():
                 self._take_steps()
-                if not progress.over:
+                if progress.over:
+                    self._choose()
+                else:
                     self._save_stopped()
             self.run.workers.on_rank_zero(self.checkpoints.wait)
         except TrainingFailed as failure:
@@ -129,6 +128,14 @@ class StageTraining:
             # The signal came in the last step, after which there is more to do.
             assert self.run.stop.received
             signal.raise_signal(self.run.stop.received)
+
+    def _choose(self) -> None:
+        """Chooses among the candidates of the stage that is over, where it has candidates."""
+        progress = self.progress
+        if self.options.interpolations is None or progress.chosen:
+            return
+        Candidates(self.run, self.encoder, self.kept_parts, self.selection).keep_one()
+        self.run.workers.on_rank_zero(self.checkpoints.write)
 
     def _take_steps(self) -> None:
         """Makes all steps, but stops after the one in which a signal comes."""
@@ -143,7 +150,8 @@ class StageTraining:
             try:
                 update = self.stepper.update(progress.step)
             finally:
-                # A GPU is asked about a step when it has the next.
+                # Also if this step fails: the error of the step before comes first. A GPU is asked
+                # about a step when it has the next.
                 if before:
                     before.check(self.options)
             progress.step += 1
@@ -154,12 +162,12 @@ class StageTraining:
     def _follow_step(self, update: Update | None, seconds: float) -> None:
         """Does what follows a step: words, the end of the stage, records, an evaluation.
 
-        `update` is None for a closed form. The step took so many seconds.
+        `update` is None for a closed form. The step took `seconds`.
         """
         progress = self.progress
         self.clock.tell(seconds, self.options.eval_every, self.encoder.device)
         if progress.step == self.stepper.total:
-            progress.end(_why_whole(update))
+            progress.end(_why_it_ended(update))
         self.run.recorder.advance()
         evaluates = self._evaluation_is_due()
         if not progress.done:
@@ -209,24 +217,27 @@ class StageTraining:
         """
         began = time.perf_counter()
         self._score_and_keep()
-        self.run.workers.on_rank_zero(self.checkpoints.write_in_time)
+        self.run.workers.on_rank_zero(self.checkpoints.write_if_cheap)
         self.clock.evaluation = time.perf_counter() - began
 
     def _score_and_keep(self) -> None:
         """Scores the encoder, and keeps its weights if the selection says so."""
         progress = self.progress
         try:
-            with self._breaks():
-                measurement = self.selection.measure(self._encoder_to_score())
+            with self._break_on_signal():
+                scores = self.selection.score(self._encoder_to_score())
         except InputError as error:
             raise self._failure(error) from error
         progress.owed = False
-        if self.selection.decide(measurement, self.stepper.total):
+        if self.selection.decide(scores, self.stepper.total):
             # At step 0 of a later stage, the encoder is still that of the step that the stage
             # before kept.
             if progress.step:
                 progress.best_step = progress.offset + progress.step
+                progress.best_share = 1.0
             progress.best_file = best_file(progress.stage, progress.step)
+            if not progress.step and self.options.interpolations is not None:
+                progress.start_file = progress.best_file
             self.run.workers.on_rank_zero(self.checkpoints.keep)
 
     def _encoder_to_score(self) -> Encoder:
@@ -248,7 +259,7 @@ class StageTraining:
 
     def _save_stopped(self) -> None:
         """Writes a checkpoint from which the stage goes on."""
-        if not self.selection.scores:
+        if not self.selection.chooses_step:
             # This keeps the weights of the step where the run was stopped.
             self._score_and_keep()
         self.run.workers.on_rank_zero(self.checkpoints.write)
@@ -294,8 +305,8 @@ class StageTraining:
             stop.received = signal.Signals(number)
         return bool(number)
 
-    def _hearing(self) -> AbstractContextManager[object]:
-        """Within it, a signal ends the loop after its step.
+    def _hear_signals(self) -> AbstractContextManager[object]:
+        """A context manager: inside, a signal ends the loop after its step.
 
         A closed form ends at once: nothing is trained so far.
         """
@@ -303,12 +314,12 @@ class StageTraining:
             return nullcontext()
         return self.run.stop
 
-    def _breaks(self) -> AbstractContextManager[None]:
-        """Within it, a signal ends an evaluation of the loop at once.
+    def _break_on_signal(self) -> AbstractContextManager[None]:
+        """A context manager: inside, a signal ends an evaluation of the loop at once.
 
         Several processes have to end together.
         """
-        if self.progress.owed and self.selection.scores and self.run.workers.world_size == 1:
+        if self.progress.owed and self.selection.chooses_step and self.run.workers.world_size == 1:
             return self.run.stop.breaks()
         return nullcontext()
 
@@ -327,6 +338,17 @@ class StageTraining:
         if self.objectives.method.options.named(Use.TEACH):
             return KeptTeaching(self.run, data.cache).encode
         return unit_vectors
+
+    def _build_checkpoints(self, records_seconds: bool) -> Checkpoints:
+        return Checkpoints(
+            self.run,
+            self.progress,
+            self.parts,
+            self.kept_parts,
+            self.left_out,
+            in_thread=self.encoder.device.type != "cpu",
+            records_seconds=records_seconds,
+        )
 
     def _build_stepper(self) -> Stepper | Fit:
         run = self.run
@@ -366,7 +388,8 @@ class StageTraining:
         processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         own = free_memory() // processes_here
         lowest = -self.run.workers.all_reduce_max(-own)
-        asked, _, _ = self.objectives.ask(self.loader.batch(0), self.encoder.device)
+        # Only the sizes are looked at; step 0 asks again.
+        asked, _, _ = self.objectives.views_and_losses(self.loader.batch(0), self.encoder.device)
         views = [view for view in asked if isinstance(view, View) and not view.backbone]
         chunk = chunk_that_fits(self.encoder, views, self.run.workers, lowest)
         if chunk:
@@ -378,17 +401,18 @@ class StageTraining:
         return chunk
 
 
-def _why_whole(update: Update | None) -> str:
+def _why_it_ended(update: Update | None) -> str:
     """Why a stage ends that has made all of its steps."""
     if update is None:
         return "computed from all texts at once"
     return f"all {update.step:,} steps were made"
 
 
-def _names_of_fixed(objectives: Objectives, progress: Progress) -> set[str]:
-    """The tensors of a fixed copy of the start.
+def _left_out_of_checkpoints(objectives: Objectives, progress: Progress) -> set[str]:
+    """The tensors that checkpoints leave out: those of a fixed copy of the start.
 
-    A run that is resumed in the first stage makes the copy again.
+    A run that is resumed in the first stage makes the copy again. A later stage can't: there, the
+    copy is of what the stage before it has kept.
     """
     fixed = objectives.method.fixed
     if not fixed or progress.stage:

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import load_tasks
 from isotune.lab.analyses import layers
 from tests.lab.analyses.conftest import Lookup, cosine
@@ -111,8 +111,10 @@ def test_only_language_models_have_layers(encoder: Encoder, scored: ScoredPairs)
         layers.compute({"tiny": encoder, "words": Lookup({})}, [scored])
 
 
-def test_damaged_weights_are_refused(encoder: Encoder, scored: ScoredPairs) -> None:
+def test_hidden_states_that_are_no_numbers_are_refused(
+    encoder: Encoder, scored: ScoredPairs
+) -> None:
     with torch.no_grad():
         next(encoder.backbone.model.encoder.parameters()).fill_(torch.nan)
-    with pytest.raises(InputError, match="NaN or infinity; its weights are damaged"):
+    with pytest.raises(UselessVectors, match="NaN or infinite values; load it with another"):
         layers.compute({"tiny": encoder}, [scored])

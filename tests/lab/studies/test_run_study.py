@@ -272,11 +272,22 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
         "test:pearson",
         "dev",
     ]
-    study(arms=arms, options=options, grid={}, seeds=(0,), tasks=[], scores=scores, pairs=two)
+    averages = {"both": ["predicted::0", "predicted::1"]}
+    study(
+        arms=arms,
+        options=options,
+        grid={},
+        seeds=(0,),
+        tasks=[],
+        scores=scores,
+        pairs=two,
+        averages=averages,
+    )
     (run,) = Results.read(tmp_path / "out/study.json").runs
     assert run.values["cosine:0"] == pytest.approx(1) != run.values["cosine:1"]
     with np.load(tmp_path / "out" / "runs" / run.run / "predictions.npz") as arrays:
         assert run.values["predicted::1"] == arrays["dev"][1]
+        assert run.values["both"] == pytest.approx(arrays["dev"][:2].mean())
         assert len(arrays["test"]) == len(scored) - len(arrays["dev"])
     assert run.values["test"] == run.values["test:pearson"]
     assert "predicted::999" not in run.values

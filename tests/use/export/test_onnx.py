@@ -117,35 +117,44 @@ def test_a_process_without_torch_gives_the_same_vectors(
     np.testing.assert_allclose(vectors, expected, atol=TOLERANCE)
 
 
+SETTINGS = {"config.json", "sentence_bert_config.json", "tokenizer_config.json"}
+
+
+def read_json(exported: Path, name: str) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads((exported / name).read_text("utf-8"))
+    return settings
+
+
 def test_the_files_of_an_export(exported: Path) -> None:
-    settings = {"config.json", "sentence_bert_config.json", "tokenizer_config.json"}
-    assert {path.name for path in exported.iterdir()} - settings == {
-        "README.md",
-        "encode.py",
-        "model.onnx",
-        "tokenizer.json",
-    }
-    config, length, special = (
-        json.loads((exported / name).read_text("utf-8")) for name in sorted(settings)
-    )
-    # What text-embeddings-inference and fastembed ask for before they open the graph.
+    files = {"README.md", "encode.py", "model.onnx", "tokenizer.json"}
+    assert {path.name for path in exported.iterdir()} == SETTINGS | files
+
+
+def test_an_export_has_what_servers_ask_for_before_they_open_the_graph(exported: Path) -> None:
+    """text-embeddings-inference and fastembed do."""
+    config = read_json(exported, "config.json")
     assert (config["model_type"], config["architectures"]) == ("bert", ["BertModel"])
-    assert (
-        config["max_position_embeddings"]
-        == length["max_seq_length"]
-        == special["model_max_length"]
-        == 32
-    )
-    assert special["pad_token"] == "[PAD]"
-    tokenizer = json.loads((exported / "tokenizer.json").read_text("utf-8"))
+    assert config["max_position_embeddings"] == 32
+    assert read_json(exported, "sentence_bert_config.json")["max_seq_length"] == 32
+    special = read_json(exported, "tokenizer_config.json")
+    assert (special["model_max_length"], special["pad_token"]) == (32, "[PAD]")
+
+
+def test_an_exported_tokenizer_cuts_and_pads(exported: Path) -> None:
+    tokenizer = read_json(exported, "tokenizer.json")
     assert tokenizer["padding"]["strategy"] == "BatchLongest"
     assert tokenizer["truncation"]["max_length"] == 32
+
+
+def test_an_exported_graph_names_its_inputs_and_output_and_no_path(exported: Path) -> None:
     graph = onnx.load(exported / "model.onnx").graph
     assert [value.name for value in graph.input] == ["input_ids", "attention_mask"]
     assert [value.name for value in graph.output] == ["sentence_embedding"]
-    assert not any(
-        node.metadata_props for node in graph.node
-    )  # paths of this machine would be there
+    # Paths of this machine would be in the metadata.
+    assert not any(node.metadata_props for node in graph.node)
+
+
+def test_the_code_of_an_export_is_short(exported: Path) -> None:
     assert len((exported / "encode.py").read_text("utf-8").splitlines()) < 30
 
 

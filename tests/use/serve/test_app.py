@@ -7,6 +7,7 @@ import resource
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -121,52 +122,64 @@ def test_bytes_of_an_index_are_written_in_base64(
     assert hit["columns"] == {"picture": "_wA=", "parts": [{"hash": "_g=="}], "share": None}
 
 
-def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) -> None:
+@pytest.fixture
+def client(server: Running) -> Iterator[openai.OpenAI]:
+    """OpenAI's client of the server."""
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
-        assert [model.id for model in client.models.list()] == ["tiny", "cls"]
-        assert client.models.retrieve("cls").id == "cls"
-        result = client.embeddings.create(
-            model="tiny", input=sentences
-        )  # in base64, which the client decodes
-        floats = client.embeddings.create(model="tiny", input=sentences, encoding_format="float")
-        expected = tiny.encode(sentences, normalize=True)
-        for answer in (result, floats):
-            np.testing.assert_allclose(
-                [item.embedding for item in answer.data], expected, atol=1e-6
-            )
-            assert [item.index for item in answer.data] == list(range(60))
-            assert answer.usage.total_tokens == sum(map(len, tiny.tokenize(sentences)))
-        tiny.settings = {"prompts": {"query": "a dog ", "passage": "a cat "}}
-        for kind, encode in (
-            ("query", tiny.encode_query),
-            ("search_document", tiny.encode_document),
-        ):
-            asked = client.embeddings.create(
-                model="tiny", input="a man", extra_body={"input_type": kind}
-            )
-            np.testing.assert_allclose(
-                asked.data[0].embedding, encode("a man", normalize=True), atol=1e-6
-            )
-        tiny.settings = {}
-        other = client.embeddings.create(model="cls", input=sentences[0])
-        assert not np.allclose(other.data[0].embedding, expected[0])
-        with pytest.raises(
-            openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls"
-        ) as refused:
-            client.embeddings.create(model="other", input="a dog")
-        assert refused.value.code == "model_not_found"
-        with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
-            client.embeddings.create(model="tiny", input=[[1, 2, 3]])
-        with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
-            client.embeddings.create(model="tiny", input="a dog", dimensions=8)
-        assert (
-            len(
-                client.embeddings.create(model="tiny", input="a dog", dimensions=32)
-                .data[0]
-                .embedding
-            )
-            == 32
-        )
+        yield client
+
+
+def test_openais_client_lists_the_encoders(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["tiny", "cls"]
+    assert client.models.retrieve("cls").id == "cls"
+
+
+@pytest.mark.parametrize("options", [{}, {"encoding_format": "float"}])
+def test_openais_client_gets_the_vectors(
+    client: openai.OpenAI, tiny: Encoder, sentences: list[str], options: dict[str, Any]
+) -> None:
+    """Without a format, the client asks for base64, which it decodes."""
+    answer = client.embeddings.create(model="tiny", input=sentences, **options)
+    expected = tiny.encode(sentences, normalize=True)
+    vectors = [item.embedding for item in answer.data]
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert [item.index for item in answer.data] == list(range(60))
+    assert answer.usage.total_tokens == sum(map(len, tiny.tokenize(sentences)))
+
+
+def test_openais_client_chooses_the_encoder(
+    client: openai.OpenAI, tiny: Encoder, sentences: list[str]
+) -> None:
+    other = client.embeddings.create(model="cls", input=sentences[0])
+    assert not np.allclose(other.data[0].embedding, tiny.encode(sentences[0], normalize=True))
+
+
+@pytest.mark.parametrize("kind", ["query", "search_document"])
+def test_openais_client_can_name_the_type_of_the_input(
+    client: openai.OpenAI, tiny: Encoder, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = {"query": "a dog ", "passage": "a cat "}
+    monkeypatch.setattr(tiny, "settings", {"prompts": prompts})
+    encode = {"query": tiny.encode_query, "search_document": tiny.encode_document}[kind]
+    answer = client.embeddings.create(model="tiny", input="a man", extra_body={"input_type": kind})
+    expected = encode("a man", normalize=True)
+    np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-6)
+
+
+def test_openais_client_may_ask_for_the_dimensions_that_there_are(client: openai.OpenAI) -> None:
+    answer = client.embeddings.create(model="tiny", input="a dog", dimensions=32)
+    assert len(answer.data[0].embedding) == 32
+
+
+def test_openais_client_gets_its_errors(client: openai.OpenAI) -> None:
+    unknown = "unknown model 'other'; this server has tiny, cls"
+    with pytest.raises(openai.NotFoundError, match=unknown) as refused:
+        client.embeddings.create(model="other", input="a dog")
+    assert refused.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
+        client.embeddings.create(model="tiny", input=[[1, 2, 3]])
+    with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
+        client.embeddings.create(model="tiny", input="a dog", dimensions=8)
 
 
 def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:

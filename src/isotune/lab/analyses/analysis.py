@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 
 from isotune.data import Packed, ScoredPairs, pack
 from isotune.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import SentenceEncoder, correlations, versions
 from isotune.files import write_text
 from isotune.report import save_png
@@ -158,8 +158,9 @@ def pooled_spearman(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> list[fl
     order = np.concatenate(batches).argsort()
     cosines = np.concatenate(parts)[order]  # [N, C]
     if not np.isfinite(cosines).all():
-        raise InputError(
-            f"{pairs.name}: the model's hidden states have NaN or infinity; its weights are damaged"
+        raise UselessVectors(
+            f"{pairs.name}: the model's hidden states have NaN or infinite values; load it with "
+            "another precision, or take another model"
         )
     # They are rounded as `cosine_similarities` rounds.
     return [spearman(pairs.scores, way) for way in cosines.T.round(10)]

@@ -29,7 +29,7 @@ from isotune.lab.studies.study import (
     refuse_unknown,
 )
 from isotune.lab.studies.wording import line_title
-from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
+from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, resolve, starting_table
 
 T = TypeVar("T")
 LENGTHS = frozenset({"epochs", "steps"})
@@ -146,7 +146,7 @@ def _options_of(arm: Arm) -> set[str]:
     """The names of the options that an arm has."""
     if not arm.trained:
         return set(EncoderOptions.model_fields)
-    table = plan_table(arm.recipe or None, arm.method or None, None)
+    table = starting_table(arm.recipe or None, arm.method or None, None)
     recipe = Recipe.from_table(table, f"arm {arm.name}")
     options = {*_run_options(), *EncoderOptions.model_fields}
     for stage in recipe.stages:

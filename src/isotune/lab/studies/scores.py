@@ -146,14 +146,15 @@ def run_scores(study: Study, folder: Path, baseline: Mapping[str, float]) -> dic
     evaluation = Evaluation.model_validate(result["evaluation"])
     values: dict[str, float] = dict(result["scores"])
     values.update(evaluation.scores(study.aggregation, study.metric))
-    for name, members in study.averages.items():
-        if values.keys() >= set(members):
-            values[name] = fmean(values[member] for member in members)
     rows = _values_of_rows(folder)
-    for score in study.scores:
+    for score in chain(study.scores, *study.averages.values()):
         name, _, number = score.rpartition(":")
         if name in rows and number.isdecimal() and int(number) < len(rows[name]):
             values[score] = float(rows[name][int(number)])
+    for name, members in study.averages.items():
+        if values.keys() >= set(members):
+            values[name] = fmean(values[member] for member in members)
+    for score in study.scores:
         score_of_start = score.removeprefix(START)
         if score.startswith(START) and score_of_start in baseline:
             values[score] = baseline[score_of_start]

@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from isotune.errors import InputError
 
-# A filter has at most so many characters.
+# The most characters of a filter.
 LONGEST = 1000
 # So many parentheses and NOTs may stand one inside the other; LanceDB's parser calls itself for
 # each.
 DEEPEST = 20
-# All patterns of a filter have at most so many signs _, because the time of LIKE may double with
+# The most signs _ in all patterns of a filter, because the time of LIKE may double with
 # each. A text of 100 kB takes 4 ms with 10 of them, 120 ms with 15, a second with 400. With
 # hundreds of % alone it takes 1 ms.
 MOST_BLANKS = 10

@@ -28,7 +28,7 @@ class Patience(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 with limits and time-outs."""
 
     limits = USUAL
-    # A server has at most so many connections.
+    # The most connections of a server.
     most = 1000
     # The connections of a server without a request, the oldest first.
     waiting: dict[Patience, None] = {}  # noqa: RUF012
