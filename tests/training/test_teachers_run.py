@@ -63,7 +63,10 @@ def test_held_out_sentences_are_not_trained_on(
     run = train(**OPTIONS, steps=20)
     kept = [text for text in texts if not is_held_out(text)]
     assert len(texts) - len(kept) == run.evaluation.agreement.sentences
-    assert encoded == [kept]
+    (taught,) = encoded
+    # Rows that fill no batch of an epoch may be in no step.
+    assert 300 < len(taught) <= len(kept)
+    assert set(kept).issuperset(taught)
     assert f"{len(kept)} rows" in log(run.folder)
 
 
