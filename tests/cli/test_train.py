@@ -235,6 +235,19 @@ def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused
     assert "pairs and columns both name columns" in refused("train", "x.csv", *both)
 
 
+def test_teachers_choose_the_recipe(isotune: Call, refused: Refused) -> None:
+    words = ["train", "gone.csv", "--teachers", "large", "larger"]
+    plan = tomllib.loads(isotune(*words, "--dry-run").out)
+    assert plan["title"] == starting_table("distil", None, None)["title"]
+    assert plan["stages"][0]["teachers"] == ["large", "larger"]
+    assert plan["dev"] == "none"
+    assert "most_forgotten" not in plan["stages"][0]
+    assert "Method distil" in isotune(*words, "--help").out
+    own = isotune(*words, "--recipe", "default", "--dry-run").out
+    assert tomllib.loads(own)["title"] == starting_table("default", None, None)["title"]
+    assert "no recipe is for both" in refused(*words, "--pairs", "a", "b")
+
+
 def test_a_dry_run_prints_the_recipe_and_does_nothing(
     isotune: Call, refused: Refused, tmp_path: Path
 ) -> None:

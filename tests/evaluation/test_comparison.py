@@ -14,7 +14,7 @@ from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_resampled, resampled_scores
-from isotune.evaluation.results import TRAINED_ON, WORDS, DevGain
+from isotune.evaluation.results import TAUGHT, TRAINED_ON, WORDS, Agreement, Cost, DevGain
 
 
 class Noisy:
@@ -118,6 +118,7 @@ def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: obj
 
 
 SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
+COST = Cost(weights=1000, sentences_per_second=2.0)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,24 @@ SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
             "KEEP",
             "it is worse by more than chance on stsb-open",
         ),
+        # The teachers may be wrong, so agreement with them says nothing else.
+        ({"taught": SURE}, "CAN'T TELL", TAUGHT),
+        ({"taught": SURE, "ends": LOSS}, "CAN'T TELL", TAUGHT),
+        ({"taught": SURE, "ends": SURE}, "CAN'T TELL", TAUGHT),
+        ({"taught": UNSURE}, "KEEP", "it agrees no more with its teachers than the start"),
+        (
+            {"taught": UNSURE, "ends": SURE, "own": True},
+            "KEEP",
+            "it agrees no more with its teachers than the start",
+        ),
+        (
+            {"taught": SURE, "ends": LOSS, "own": True},
+            "KEEP",
+            "it is worse by more than chance on stsb-open",
+        ),
+        ({"taught": SURE, "ends": SURE, "own": True}, "NEW", "the gain is more than chance"),
+        ({"taught": SURE, "dev": SURE}, "NEW", "the gain is more than chance"),
+        ({"taught": SURE, "step": 0}, "KEEP", "no step was better"),
         ({"labels": (0.5, 0.7), "ends": LOSS}, "NEW", "the labelled dev rows are predicted better"),
         (
             {"labels": (0.5, 0.7), "ends": LOSS, "own": True},
@@ -175,6 +194,12 @@ def test_one_judge_decides(
         ends = dict(zip(("low", "high"), changes["dev"], strict=True))
         after = 0.5 + sum(changes["dev"]) / 2
         dev = DevGain(name="mine", unit="pairs", rows=50, before=0.5, after=after, **ends)
+    agreement = None
+    if "taught" in changes:
+        ends = dict(zip(("low", "high"), changes["taught"], strict=True))
+        agreement = Agreement(
+            sentences=40, pairs=300, before=0.5, after=0.51, teachers=COST, student=COST, **ends
+        )
     run = RunEvaluation(
         before=start,
         after=kept,
@@ -184,6 +209,8 @@ def test_one_judge_decides(
         dev_is_general="general" in changes,
         own_tasks=("stsb-open",) if changes.get("own") else (),
         labels=changes.get("labels"),
+        agreement=agreement,
+        general_losses_count=agreement is None,
         trained_on=("mine",) if "trained" in changes else (),
     )
     assert (run.verdict.word, run.verdict.why) == (word, why)

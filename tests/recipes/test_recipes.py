@@ -143,6 +143,33 @@ def test_what_a_stage_reads(stage: dict[str, Any], inputs: tuple[tuple[str, ...]
     assert recipe.inputs(recipe.stages[0]) == inputs
 
 
+def test_shares_stand_behind_sources(tmp_path: Path) -> None:
+    def plan(*sources: str) -> tuple[Any, Any]:
+        recipe = resolve(sources, None, "simcse", {})
+        return recipe.data, recipe.shares
+
+    assert plan("a.txt", "b.txt") == (("a.txt", "b.txt"), ())
+    assert plan("a.txt", "b.txt*2", "c:d*0.5") == (("a.txt", "b.txt", "c:d"), (1, 2, 0.5))
+    assert plan("texts/*.txt*2") == (("texts/*.txt",), (2,))
+    named = str(tmp_path / "a.txt*2")
+    Path(named).touch()
+    assert plan(named, f"{named}*3") == ((named, named), (1, 3))
+    table = {"data": ["a"], "shares": [1, 2], "stages": [{"method": "simcse"}]}
+    with pytest.raises(InputError, match="got 2 shares and 1 source; give one share for each"):
+        Recipe.from_table(table)
+    # Other sources than those of a recipe have no shares of the recipe.
+    (tmp_path / "mine.toml").write_text(tomli_w.dumps({**table, "data": ["a", "b"]}))
+    mine = tmp_path / "mine.toml"
+    assert resolve((), mine, None, {}).shares == (1, 2)
+    assert resolve(["c"], mine, None, {}).shares == ()
+    assert resolve(None, mine, None, {}).shares == ()
+
+
+def test_the_teachers_of_all_stages_are_named_once() -> None:
+    stages = [{"method": "distil", "teachers": names} for names in (["a", "b"], [], ["b", "c"])]
+    assert Recipe.from_table({"stages": stages}).teachers == ("a", "b", "c")
+
+
 def test_steps_take_the_place_of_epochs() -> None:
     recipe = Recipe.from_table(read_recipe("consert-unsup-base"))
     (stage,) = recipe.with_options({"steps": 7}).stages
@@ -160,6 +187,11 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
     )
     assert starting_table(None, None, tiny_model) == read_recipe("default")
     assert starting_table(None, None, str(tmp_path)) == read_recipe("adapt")
+    assert starting_table(None, None, None, teachers=["a"]) == read_recipe("distil")
+    assert starting_table(None, None, str(tmp_path), teachers=["a"]) == read_recipe("adapt-distil")
+    assert starting_table("default", None, None, teachers=["a"]) == read_recipe("default")
+    with pytest.raises(InputError, match="no recipe is for both"):
+        starting_table(None, None, None, pairs=("a", "b"), teachers=["a"])
     assert starting_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
     with pytest.raises(InputError, match="both given"):
         starting_table("mlm", "consert", None)

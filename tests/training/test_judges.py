@@ -94,6 +94,15 @@ def test_general_dev_data_choose_for_another_text(text: str, dev: str, general: 
     assert judges(text=text, dev=dev).dev_is_general is general
 
 
+@pytest.mark.parametrize("teachers", [[], ["teacher"]])
+def test_general_losses_do_not_count_with_teachers(teachers: list[str]) -> None:
+    stages = [{"method": "simcse"}, {"method": "distil", "teachers": teachers}]
+    recipe = Recipe.from_table({"data": ["notes.txt"], "stages": stages})
+    candidates = CandidateJudges({"stsb-open": GENERAL}, others=(), dev="")
+    judges = find_judges(recipe, candidates, ())
+    assert judges.general_losses_count is not bool(teachers)
+
+
 @pytest.mark.parametrize(
     ("rows", "of_pairs", "of_texts", "trained"),
     [

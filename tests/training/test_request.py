@@ -30,6 +30,7 @@ def test_a_run_without_a_folder_gets_the_one_that_the_command_line_names(
         ({"recipe": "folder/mine.toml"}, "mine"),
         ({}, "default"),
         ({"pairs": ("a", "b")}, "pairs"),
+        ({"teachers": ("a",)}, "distil"),
     ],
 )
 def test_the_folder_is_named_by_the_recipe(choice: dict[str, Any], name: str) -> None:

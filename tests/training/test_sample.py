@@ -2,14 +2,16 @@
 
 import json
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
 from isotune.methods import OPTIONS
-from isotune.training.run_data import _draw, _sample
-from tests.training.conftest import Train, metrics
+from isotune.training.run_data import _draw, _sample, _sizes_in_shares
+from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
 
 ROWS = [Sentence(f"sentence {i}") for i in range(20)]
 
@@ -95,3 +97,58 @@ def test_a_run_trains_on_copies_of_a_single_text(train: Train) -> None:
     assert (data["rows"], data["distinct"]) == (60, 1)
     losses = [record["loss"] for record in metrics(result.folder, "train")]
     assert all(0 < loss < 20 for loss in losses)
+
+
+@pytest.mark.parametrize(
+    ("counts", "shares", "sizes"),
+    [
+        ([40, 90], (1, 2), [40, 80]),
+        ([40, 60], (1, 2), [30, 60]),
+        ([40, 90], (1, 1), [40, 40]),
+        ([7, 100, 5], (0.5, 0.25, 0.25), [7, 4, 4]),
+        ([0, 10], (1, 1), [0, 0]),
+        ([10, 3], (100, 1), [10, 0]),
+    ],
+)
+def test_as_many_rows_are_taken_as_the_shares_allow(
+    counts: list[int], shares: tuple[float, ...], sizes: list[int]
+) -> None:
+    assert _sizes_in_shares(counts, shares) == sizes
+
+
+def test_a_run_takes_rows_in_shares(train: Train, text: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("".join(f"the red cat number {i}\n" for i in range(100)))
+    options = {"sources": [f"{text}*2", str(other)], "steps": 4, "dev": "none"}
+    runs = [train(f"seed{number}", **options, seed=seed) for number, seed in enumerate((0, 0, 1))]
+    found = [json.loads((run.folder / "data.json").read_text())["stage 1"] for run in runs]
+    assert found[0]["sha256"] == found[1]["sha256"] != found[2]["sha256"]
+    said = (runs[0].folder / "train.log").read_text()
+    assert f"shares: 60 of the 60 rows of {text}" in said
+    assert f"shares: 30 of the 100 rows of {other}" in said
+    assert_same_end(runs[0].folder, stop_and_resume(train, 1, **options).folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sources": "a.txt*0"}, r"shares: .*greater than 0 \(got 0"),
+        ({"sources": "gone.txt*2"}, "gone.txt: no such file"),
+        ({"sources": "gone*2"}, "unknown file or dataset 'gone'"),
+        ({"sources": ["-*2"]}, "standard input is read only once"),
+    ],
+)
+def test_shares_that_can_not_be_taken_are_refused(
+    changes: dict[str, Any], message: str, train: Train
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train(**changes)
+
+
+def test_a_source_that_is_too_small_for_its_share_is_refused(
+    train: Train, text: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.txt").write_text("the red cat\n" * 9)
+    sources = [f"{text}*1000", str(tmp_path / "other.txt")]
+    with pytest.raises(InputError, match=r"other.txt: 9 rows, of which none is taken"):
+        train(sources=sources, steps=1)

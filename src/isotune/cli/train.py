@@ -1,15 +1,15 @@
 """`isotune train`: an option for every field of the chosen recipe.
 
 Which options there are, and the defaults that their help shows, depend on --recipe, --method,
---model and --pairs. So `train_command` reads these first. The function's keyword options are a
-typed dictionary with an entry for every field of that recipe (PEP 692), and hold those that were
-given.
+--model, --pairs and --teachers. So `train_command` reads these first. The function's keyword
+options are a typed dictionary with an entry for every field of that recipe (PEP 692), and hold
+those that were given.
 """
 
 import os
 import signal
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 
@@ -24,6 +24,7 @@ from isotune.recipes import (
     DEFAULT_RECIPE,
     ENCODER_RECIPE,
     RUN_OPTIONS,
+    TEACHER_RECIPES,
     Recipe,
     resolve,
     starting_table,
@@ -54,12 +55,14 @@ GROUPS = {
     ),
     Group("Computing"): ("precision", "chunk_size", "keep_checkpoints"),
 }
-# These options are fields of the recipe itself. The first one, the text, has no flag.
-RECIPE_FLAGS = RUN_OPTIONS[1:]
+# These options are fields of the recipe itself. The first two, the text and the shares of its
+# sources, have no flag.
+RECIPE_FLAGS = RUN_OPTIONS[2:]
 
 TEXT = (
     f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or "
-    "hub:OWNER/NAME."
+    "hub:OWNER/NAME. With notes.txt 'wiki.txt*2', two rows of the second source are taken for each "
+    "row of the first."
 )
 OUT = (
     "A new folder for the run: encoder, report, metrics, and checkpoints until the end. Unset: "
@@ -68,7 +71,8 @@ OUT = (
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
     f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), "
-    f"{DEFAULT_RECIPE} for any other model, the bundled one included."
+    f"{DEFAULT_RECIPE} for any other model, the bundled one included; with --teachers "
+    f"{TEACHER_RECIPES[ENCODER_RECIPE]} and {TEACHER_RECIPES[DEFAULT_RECIPE]}."
 )
 PAIRED = (
     "The columns of two texts that belong together, such as title body or question answer. "
@@ -118,7 +122,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         from isotune.training import train as train_encoder
 
         if out is None:
-            out = _default_folder(recipe, method, options.get("model"), pairs, resume)
+            out = _default_folder(recipe, method, options, pairs, resume)
         if dry_run:
             if resume:
                 raise InputError("--dry-run is for a new run; leave out --resume")
@@ -146,7 +150,11 @@ def _about_methods() -> str:
 
 
 def _default_folder(
-    recipe: str | None, method: str | None, model: Any, pairs: object, resume: bool
+    recipe: str | None,
+    method: str | None,
+    options: Mapping[str, Any],
+    pairs: object,
+    resume: bool,
 ) -> Path:
     """The folder of a run that is given none, where one process alone has to know it."""
     from isotune.training.request import default_folder
@@ -155,7 +163,7 @@ def _default_folder(
         raise InputError("--resume needs --out: the folder of the run to resume")
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise InputError("a run of several processes needs --out: the folder that all of them know")
-    return default_folder(recipe, method, model, pairs)
+    return default_folder(recipe, method, options.get("model"), pairs, options.get("teachers"))
 
 
 def _print_recipe(recipe: Recipe) -> None:
@@ -190,10 +198,13 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
     # An option may lack its value here: cyclopts says so later.
     for option in ("--recipe", "--method", "--model"):
         parser.add_argument(option, nargs="?")
-    parser.add_argument("--pairs", nargs="?", const=True)
+    for option in ("--pairs", "--teachers"):
+        parser.add_argument(option, nargs="?", const=True)
     # All other words are ignored.
     chosen, _ = parser.parse_known_args(words)
-    table = starting_table(chosen.recipe, chosen.method, chosen.model, chosen.pairs)
+    table = starting_table(
+        chosen.recipe, chosen.method, chosen.model, chosen.pairs, chosen.teachers
+    )
     return Recipe.from_table(table, chosen.recipe or chosen.method or "recipe")
 
 

@@ -2,11 +2,11 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,14 @@ from isotune.engine.workers import Workers
 from isotune.errors import InputError, UselessVectors, as_input_error, counted
 from isotune.methods.method import ROWS, Batch, Feed
 from isotune.recipes import TrainingOptions
+
+Encode: TypeAlias = Callable[[Encoder, Sequence[str]], NDArray[np.float32]]
+"""Gives the vectors [n, d] of n texts by an encoder; each vector has length 1."""
+
+
+def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """The vectors [n, d] of n texts, of length 1."""
+    return encoder.encode(texts, normalize=True)
 
 
 class FeedLoader:
@@ -95,7 +103,7 @@ class FeedLoader:
         self.vectors = torch.from_numpy(vectors)
         return self.vectors
 
-    def teach(self, teachers: Sequence[Encoder], steps: int) -> None:
+    def teach(self, teachers: Sequence[Encoder], steps: int, encode: Encode = unit_vectors) -> None:
         """Makes the teachers' vectors of each row's text the targets [rows, sum of features].
 
         Each vector has length 1, so the cosine of two targets is the mean of the teachers' cosines.
@@ -105,7 +113,7 @@ class FeedLoader:
         for step in range(steps):
             used[self.sampler[step]] = True
         (texts,) = self.dataset.sentences(np.flatnonzero(used))
-        vectors = [teacher.encode(texts, normalize=True) for teacher in teachers]
+        vectors = [encode(teacher, texts) for teacher in teachers]
         targets = np.zeros((len(used), sum(part.shape[1] for part in vectors)), np.float32)
         targets[used] = np.hstack(vectors)
         self.targets = torch.from_numpy(targets)
@@ -139,8 +147,12 @@ class StepLoader:
         options: TrainingOptions,
         seed: int,
         stage: int,
+        encode: Encode = unit_vectors,
     ) -> None:
-        """Takes the tokens and the method's description of each feed, by name."""
+        """Takes the tokens and the method's description of each feed, by name.
+
+        `encode` is how teachers encode the text.
+        """
         self.loaders: dict[str, FeedLoader] = {}
         self.rows_per_step = 0
         for name, dataset in datasets.items():
@@ -152,6 +164,7 @@ class StepLoader:
             self.rows_per_step += size
         self._seed = seed
         self._stage = stage
+        self._encode = encode
         first = next(iter(self.loaders.values()))
         self.steps_per_epoch = first.sampler.steps_per_epoch
         self.monitored = first.dataset
@@ -162,6 +175,10 @@ class StepLoader:
         """The only loader, of a method that has its text encoded once."""
         (loader,) = self.loaders.values()
         return loader
+
+    def teach(self, teachers: Sequence[Encoder], steps: int) -> None:
+        """Makes the teachers' vectors the targets of the only feed, for so many steps."""
+        self.only.teach(teachers, steps, self._encode)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0, on the CPU.

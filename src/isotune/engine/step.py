@@ -180,7 +180,7 @@ class Stepper:
         if method.cached:
             self.loader.only.cache(self.encoder, self._scratch, self._workers)
         if method.teachers:
-            self.loader.only.teach(method.teachers, self.total)
+            self.loader.teach(method.teachers, self.total)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0.

@@ -83,6 +83,23 @@ def _numbered_anew(groups: Groups | None, rows: NDArray[np.bool_]) -> Groups | N
     return numbers
 
 
+def resampled_over_sentences(
+    first: Floats, second: Floats, ends: NDArray[np.int64], sentences: int, seed: int = 0
+) -> Floats:
+    """Spearman's correlations [RESAMPLES] of two values [N] of pairs, on samples of the sentences.
+
+    `ends` [N, 2] has the numbers of the two sentences of each pair. A pair counts as often as both
+    of its sentences were drawn together, which is the product of their counts (Owen and Eckles,
+    2012, "Bootstrapping data arrays of arbitrary order", section 3). So pairs that share a sentence
+    don't count as independent.
+    """
+    blocks = []
+    for counts in _samples(sentences, RESAMPLES, (seed, 0)):
+        of_pairs = counts[:, ends[:, 0]] * counts[:, ends[:, 1]]  # [n, N]
+        blocks.append(_pearson(of_pairs, _ranks(of_pairs, first), _ranks(of_pairs, second)))
+    return np.concatenate(blocks)
+
+
 def resampled_means(values: NDArray[Any], seed: int = 0, groups: Groups | None = None) -> Floats:
     """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows.
 

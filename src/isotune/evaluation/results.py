@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Self, TypeAlias, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import InputError, as_input_error, invalid, unknown
+from isotune.errors import InputError, as_input_error, counted, invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -33,6 +33,7 @@ WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep
 
 UNJUDGED = "nobody has scored pairs of this text"
 CLASSIFIED = "its vectors stay as they are, and the classifier reads them"
+TAUGHT = f"it agrees more with its teachers, but {UNJUDGED}"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 
 FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
@@ -513,6 +514,58 @@ class DevGain(Result):
     """The upper end of this interval."""
 
 
+class Cost(Result):
+    """What encoding costs, with one encoder or with several together."""
+
+    weights: int
+    """The number of weights."""
+
+    sentences_per_second: float
+    """The speed on this machine, from a single measurement."""
+
+    @property
+    def words(self) -> str:
+        """The size and the speed, such as "22.7 million weights, 310 sentences a second"."""
+        return (
+            f"{self.weights / 1e6:.1f} million weights, {self.sentences_per_second:,.0f} a second"
+        )
+
+
+class Agreement(Result):
+    """How much an encoder agrees with its teachers about which held-out sentences are similar.
+
+    Agreement is Spearman's correlation of the encoder's cosines with the teachers', over pairs of
+    near sentences and pairs at random.
+    """
+
+    sentences: int
+    """How many sentences were held out of the training and are compared."""
+
+    pairs: int
+
+    before: Correlation
+    """The agreement of the start."""
+
+    after: Correlation
+    """The agreement of the encoder kept."""
+
+    low: Finite
+    """The lower end of the gain's 95 % interval, by the bootstrap over the sentences."""
+
+    high: Finite
+    """The upper end of this interval."""
+
+    teachers: Cost
+    student: Cost
+
+    @property
+    def words(self) -> str:
+        """The agreement x 100 before and after, with the interval of the gain."""
+        name = f"agreement with the teachers on {counted(self.sentences, 'held-out sentence')}"
+        change = _change(name, self.before, self.after)
+        return f"{change} (95 % interval {_ends(self.low, self.high)})"
+
+
 class Verdict(Result):
     """Which encoder to use after a run, and why."""
 
@@ -555,6 +608,12 @@ class RunEvaluation(Result):
     trained_on: tuple[str, ...] = ()
     """The tasks and dev data whose rows were trained on, which judge nothing."""
 
+    agreement: Agreement | None = None
+    """The agreement with the teachers; None without teachers, or if it was not measured."""
+
+    general_losses_count: bool = True
+    """Whether a loss counts on a task that does not speak for the user's text."""
+
     labels: tuple[Finite, Finite] | None = None
     """The mean score on labelled dev rows, before and after, if these rows chose the step."""
 
@@ -578,11 +637,13 @@ class RunEvaluation(Result):
            better, else KEEP. Chance is not tested.
         2. No stage tunes the encoder, or no step was better than the start: KEEP.
         3. A task or average is worse by more than chance: KEEP. This holds for all tasks: a loss
-           on general pairs, or on rows that were trained on, counts too.
+           on general pairs, or on rows that were trained on, counts too. In a run with teachers,
+           a loss counts only on tasks that speak for the user's text.
         4. The dev data, which chose the step, gain nothing: KEEP, whatever a task gains.
-        5. What speaks for the user's text gains more than chance: NEW. Tasks that the run was given
+        5. The agreement with the teachers gains no more than chance: KEEP.
+        6. What speaks for the user's text gains more than chance: NEW. Tasks that the run was given
            speak for it, or, if it was given none, the dev data.
-        6. CAN'T TELL.
+        7. CAN'T TELL. A gain in agreement alone says nothing else: the teachers may be wrong.
         """
         if self.labels and not self._judging_differences:
             return self._verdict_of_labels(*self.labels)
@@ -590,14 +651,17 @@ class RunEvaluation(Result):
             return Verdict(word="KEEP", why=CLASSIFIED)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
-        worse = [
-            each for each in self._counted_differences if each.difference < 0 and not each.tied
-        ]
+        losses = self._judging_differences
+        if self.general_losses_count:
+            losses = self._counted_differences
+        worse = [each for each in losses if each.difference < 0 and not each.tied]
         if worse:
             names = ", ".join(self._short_name(each.score) for each in worse)
             return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
+        if self.agreement and self.agreement.low <= 0:
+            return Verdict(word="KEEP", why="it agrees no more with its teachers than the start")
         return self._verdict_of_gains()
 
     @staticmethod
@@ -616,6 +680,8 @@ class RunEvaluation(Result):
             return Verdict(word="CAN'T TELL", why="the change may be chance")
         if self.trained_on:
             return Verdict(word="CAN'T TELL", why=TRAINED_ON)
+        if self.agreement:
+            return Verdict(word="CAN'T TELL", why=TAUGHT)
         return Verdict(word="CAN'T TELL", why=UNJUDGED)
 
     @property
@@ -662,6 +728,8 @@ class RunEvaluation(Result):
             name = f"dev data ({FOLDERS.sub('', self.dev.name)}), which chose the step,"
             change = _change(name, self.dev.before, self.dev.after)
             changes.append(f"{change} (95 % interval {_ends(self.dev.low, self.dev.high)})")
+        if self.agreement:
+            changes.append(self.agreement.words)
         before = self.before.scores()
         after = self.after.scores()
         measures = {task.name: FIRST_MEASURE.get(task.kind, "") for task in self.after.tasks}

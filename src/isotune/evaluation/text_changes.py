@@ -58,12 +58,12 @@ class TextChanges(Result):
     """Sentences with another nearest sentence; the clearest changes come first."""
 
 
-def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
-    """At most `SENTENCES` different sentences, drawn from the first `READ`."""
+def sample_sentences(texts: Iterable[str], seed: int, most: int = SENTENCES) -> list[str]:
+    """At most so many different sentences, drawn from the first `READ`."""
     distinct = distinct_texts(islice(texts, READ))
-    if len(distinct) <= SENTENCES:
+    if len(distinct) <= most:
         return distinct
-    drawn = np.random.default_rng(seed).choice(len(distinct), SENTENCES, replace=False)
+    drawn = np.random.default_rng(seed).choice(len(distinct), most, replace=False)
     return [distinct[i] for i in np.sort(drawn)]
 
 

@@ -4,8 +4,9 @@ Each sentence ranks the others of its batch. The encoder's ranking shall be that
 whose cosines are averaged, as DistillCSE averages the logits of several teachers (Xu et al., 2023).
 Only similarities are compared, so a teacher may have another size, another tokenizer, weights of
 tokens, or layers on top, and the encoder needs none of them: it is pooled from its last layer, and
-loses its weights of tokens and its heads. DistillCSE has a contrastive loss and a queue of
-sentences beside, and shuffles the logits of neighbouring ranks; none of this is here.
+loses its weights of tokens and its heads, except one that scales vectors to length 1. DistillCSE
+has a contrastive loss and a queue of sentences beside, and shuffles the logits of neighbouring
+ranks; none of this is here.
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import NO_PROMPTS, Encoder
-from isotune.encoder.heads.head import Head
+from isotune.encoder.heads.head import Head, Normalize
 from isotune.encoder.language import LanguageHead
 from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.errors import InputError
@@ -202,7 +202,11 @@ class Additions:
     """Replaces the encoder's pooling."""
 
     drops_heads: bool = False
-    """Whether the encoder loses the heads that it has."""
+    """Whether the encoder loses the heads that it has.
+
+    A head that scales vectors to length 1 stays: programs that take the dot product of two vectors
+    for their cosine rely on it.
+    """
 
     token_weights: Tensor | None = None
     """[vocabulary] how much each token weighs in the encoder's mean."""
@@ -231,7 +235,9 @@ class Additions:
     def attach(self, encoder: Encoder) -> None:
         """Adds everything to the encoder. The trainer calls this once."""
         if self.drops_heads:
+            scaling = [head for head in encoder.heads if isinstance(head, Normalize)]
             del encoder.heads[:]
+            encoder.heads.extend(scaling)
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)
         if self.prompt is not None:
             encoder.prompt = self.prompt

@@ -53,6 +53,9 @@ class Use(Enum):
     LOAD = "load"
     """Models that the method loads beside the encoder, such as translation models."""
 
+    TEACH = "teach"
+    """Encoders that the method's encoder learns from. They are loaded too."""
+
 
 TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
 ScoreSources = Annotated[tuple[str, ...], Field(min_length=1), Use.SCORE]
@@ -133,7 +136,7 @@ class ConSERTOptions(SoftTargetOptions):
 class DistilOptions(MethodOptions):
     """Distillation: the encoder learns what similarities frozen teachers find."""
 
-    teachers: Annotated[tuple[str, ...], Use.LOAD] = ()
+    teachers: Annotated[tuple[str, ...], Use.LOAD, Use.TEACH] = ()
     """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face
     hub. Unset: the encoder as the stage before has left it."""
 

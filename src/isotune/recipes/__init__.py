@@ -3,6 +3,8 @@
 No torch here.
 """
 
+import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -28,6 +30,12 @@ DEFAULT_RECIPE = "default"
 PAIRS_RECIPES = {DEFAULT_RECIPE: "pairs", ENCODER_RECIPE: "adapt-pairs"}
 """The recipe in place of each of the two, for two texts in the place of a sentence."""
 
+TEACHER_RECIPES = {DEFAULT_RECIPE: "distil", ENCODER_RECIPE: "adapt-distil"}
+"""The recipe in place of each of the two, for a run with teachers."""
+
+# No pattern of files ends like this, since a file that can be read has an ending.
+_SHARE = re.compile(r"(?P<name>.+)\*(?P<share>\d+(\.\d+)?)")
+
 _FINISHED = "a finished encoder: its folder has modules.json"
 _LANGUAGE_MODEL = "a language model that is no sentence encoder yet: its folder has no modules.json"
 MODEL_KINDS = {
@@ -35,12 +43,20 @@ MODEL_KINDS = {
     DEFAULT_RECIPE: _LANGUAGE_MODEL,
     PAIRS_RECIPES[ENCODER_RECIPE]: _FINISHED,
     PAIRS_RECIPES[DEFAULT_RECIPE]: _LANGUAGE_MODEL,
+    TEACHER_RECIPES[ENCODER_RECIPE]: _FINISHED,
+    TEACHER_RECIPES[DEFAULT_RECIPE]: _LANGUAGE_MODEL,
 }
 """What the models are that each of these recipes is for."""
 
 _FILES = toml_files(resources.files(__name__))
 # The recipes for texts of the user's own come first.
-_FIRST = (*PAIRS_RECIPES, *PAIRS_RECIPES.values(), "crops", "consert-sif")
+_FIRST = (
+    *PAIRS_RECIPES,
+    *PAIRS_RECIPES.values(),
+    *TEACHER_RECIPES.values(),
+    "crops",
+    "consert-sif",
+)
 RECIPES: Registry[Traversable] = Registry(
     "recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)}
 )
@@ -64,13 +80,17 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def starting_table(
-    recipe: str | Path | None, method: str | None, model: str | Path | None, pairs: object = None
+    recipe: str | Path | None,
+    method: str | None,
+    model: str | Path | None,
+    pairs: object = None,
+    teachers: object = None,
 ) -> dict[str, Any]:
     """The table that a run starts from.
 
     It is that of the recipe, or has the defaults of the method, or else is the table of the recipe
-    that suits the model. `pairs` are the columns of two texts, for which a model has another recipe
-    than for sentences.
+    that suits the model. For `pairs`, the columns of two texts, and for `teachers`, a model has
+    another recipe than for sentences alone.
     """
     if recipe and method:
         raise InputError(
@@ -87,7 +107,7 @@ def starting_table(
     if recipe:
         _refuse_name_of("method", str(recipe), METHODS, "recipe", RECIPES)
         return read_recipe(recipe)
-    return read_recipe(recipe_of_model(model, pairs))
+    return read_recipe(recipe_of_model(model, pairs, teachers))
 
 
 def _refuse_name_of(
@@ -110,16 +130,26 @@ def _methods_of(recipe: str) -> set[str]:
     return {stage["method"] for stage in read_recipe(recipe)["stages"]}
 
 
-def recipe_of_model(model: object, pairs: object = None) -> str:
-    """The recipe for runs without recipe and method: for a model and for sentences or pairs.
+def recipe_of_model(model: object, pairs: object = None, teachers: object = None) -> str:
+    """The recipe for runs without recipe and method: for a model, and for sentences or pairs.
 
     The model is a name, or an encoder. None stands for the bundled model.
+
+    Raises:
+        InputError: there are pairs and teachers, and no recipe is for both.
     """
+    if pairs and teachers:
+        raise InputError(
+            "pairs and teachers are both given, and no recipe is for both; give one of them, or a "
+            "recipe with a stage for each"
+        )
     recipe = ENCODER_RECIPE
     if isinstance(model, str | Path | None) and not is_finished_encoder(model or BUNDLED_MODEL):
         recipe = DEFAULT_RECIPE
     if pairs:
-        recipe = PAIRS_RECIPES[recipe]
+        return PAIRS_RECIPES[recipe]
+    if teachers:
+        return TEACHER_RECIPES[recipe]
     return recipe
 
 
@@ -134,8 +164,9 @@ def resolve(
 ) -> Recipe:
     """The recipe of a run: that of `starting_table`, with the sources and options set in it.
 
-    `sources` replace the recipe's data, unless they are empty. None stands for rows from Python,
-    which have no name. `pairs` names the columns of two texts that belong together.
+    `sources` replace the recipe's data, unless they are empty. A share may stand behind each, as in
+    wiki.txt*2. None stands for rows from Python, which have no name. `pairs` names the columns of
+    two texts that belong together.
     `with_stand_ins` takes what stands in for published data of which no file is on machines without
     a hub.
     """
@@ -145,11 +176,13 @@ def resolve(
             raise InputError("pairs and columns both name columns; give one of them")
         changes["columns"] = dict(zip(("sentence1", "sentence2"), pairs, strict=True))
     name = str(recipe or method or "options")
-    resolved = Recipe.from_table(starting_table(recipe, method, options.get("model"), pairs), name)
+    table = starting_table(recipe, method, options.get("model"), pairs, options.get("teachers"))
+    resolved = Recipe.from_table(table, name)
     if sources is None:
         changes["data"] = ()
+        changes["shares"] = ()
     elif sources:
-        changes["data"] = sources
+        changes["data"], changes["shares"] = _split_shares(sources)
     resolved = resolved.with_options(changes, name)
     _check_data(resolved, sources, name)
     if with_stand_ins:
@@ -158,6 +191,30 @@ def resolve(
 
         resolved = resolved.with_sources(stand_ins)
     return resolved
+
+
+def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:
+    """The sources without the shares behind them, as in wiki.txt*2, and the shares.
+
+    A source without a share has the share 1. There are no shares if no source has one.
+    """
+    names = []
+    shares = []
+    has_shares = False
+    for source in sources:
+        name = source
+        share = 1.0
+        match = _SHARE.fullmatch(source)
+        # A file whose name ends like this is that file.
+        if match and not os.path.exists(source):
+            name = match["name"]
+            share = float(match["share"])
+            has_shares = True
+        names.append(name)
+        shares.append(share)
+    if not has_shares:
+        return names, []
+    return names, shares
 
 
 def _check_data(recipe: Recipe, sources: Sequence[str] | None, name: str) -> None:

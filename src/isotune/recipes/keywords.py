@@ -18,7 +18,7 @@ from isotune.recipes.training import TrainingOptions
 def keywords() -> dict[str, Any]:
     """The type of each option by its name; several methods may have an option of one name."""
     recipe_types = get_type_hints(Recipe)
-    types: dict[str, Any] = {name: recipe_types[name] for name in RUN_OPTIONS[1:]}
+    types: dict[str, Any] = {name: recipe_types[name] for name in RUN_OPTIONS[2:]}
     models: list[type[BaseModel]] = [EncoderOptions, TrainingOptions]
     for method in sorted(OPTIONS):
         models.append(OPTIONS[method])

@@ -26,9 +26,9 @@ from pydantic import (
 
 from isotune.data.rows import is_unicode
 from isotune.encoder.options import EncoderOptions
-from isotune.errors import InputError, invalid, unknown
+from isotune.errors import InputError, counted, invalid, unknown
 from isotune.methods import OPTIONS
-from isotune.methods.options import MethodOptions, Use
+from isotune.methods.options import MethodOptions, Positive, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}
@@ -44,8 +44,21 @@ SYNONYMS = {
 }
 """The option that a name of other tools stands for."""
 
-RUN_OPTIONS = ("data", "model", "dev", "tasks", "columns", "seed", "time_limit", "keep_checkpoints")
-"""The options of a run that are not options of its encoder or of a stage."""
+RUN_OPTIONS = (
+    "data",
+    "shares",
+    "model",
+    "dev",
+    "tasks",
+    "columns",
+    "seed",
+    "time_limit",
+    "keep_checkpoints",
+)
+"""The options of a run that are not options of its encoder or of a stage.
+
+The first two are given by the sources.
+"""
 
 MINUTES = {"": 1, "s": 1 / 60, "m": 1, "h": 60}
 """The minutes of each unit of time."""
@@ -158,6 +171,11 @@ class Recipe(BaseModel):
     columns: dict[str, str] = {}
     """The columns of the data, where they have unusual names, such as sentence=body."""
 
+    shares: tuple[Positive, ...] = ()
+    """How the rows are shared among the sources, in their order: with 1 and 2, two rows of the
+    second source for each row of the first. As many rows as possible are drawn with the seed, and
+    no row is repeated. Unset: all rows of all sources."""
+
     model: Annotated[str, Field(min_length=1)] | None = None
     """The pretrained model to start from: a name on the Hugging Face hub, a local folder, or
     bert-tiny. Unset: bert-tiny, the bundled model."""
@@ -200,12 +218,29 @@ class Recipe(BaseModel):
             raise ValueError("stages: a recipe has at least one stage")
         return self
 
+    @model_validator(mode="after")
+    def _a_share_for_each_source(self) -> Recipe:
+        if self.shares and len(self.shares) != len(self.data):
+            raise InputError(
+                f"shares: got {counted(len(self.shares), 'share')} and "
+                f"{counted(len(self.data), 'source')}; give one share for each source"
+            )
+        return self
+
     @property
     def dev_task(self) -> str | None:
         """The data that choose the step; None if `dev` is "none"."""
         if self.dev == "none":
             return None
         return self.dev
+
+    @property
+    def teachers(self) -> tuple[str, ...]:
+        """The encoders that some stage learns from, by their names."""
+        names: list[str] = []
+        for stage in self.stages:
+            names += stage.options.named(Use.TEACH)
+        return tuple(dict.fromkeys(names))
 
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""

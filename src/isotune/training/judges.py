@@ -2,7 +2,7 @@
 
 A task may not judge in two cases: the run was trained on its rows, or its pairs are the general
 ones, which say nothing about another text. A task that may not judge still counts where the encoder
-loses on it (`RunEvaluation.verdict`).
+loses on it (`RunEvaluation.verdict`), but not in a run with teachers.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,6 +28,13 @@ class Judges:
 
     dev_is_general: bool
     """Whether the dev data are the general pairs, and the text that was trained on is another."""
+
+    general_losses_count: bool
+    """Whether a loss counts on a task that does not speak for the user's text.
+
+    It does not in a run with teachers. The user has asked for their similarities, and whoever
+    learns those of other text may lose on general pairs.
+    """
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,7 @@ def find_judges(recipe: Recipe, candidates: CandidateJudges, trained: Collection
         tasks=frozenset(may_judge),
         trained_on=frozenset(judging.intersection(trained)),
         dev_is_general=is_general(recipe.dev) and not text_is_general,
+        general_losses_count=not recipe.teachers,
     )
 
 

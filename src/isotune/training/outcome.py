@@ -34,8 +34,10 @@ from isotune.evaluation import (
     unbeaten_lines,
     with_controls,
 )
+from isotune.evaluation.agreement import HeldOut, compare_agreement, encode_held_out
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import (
+    Agreement,
     DevGain,
     Difference,
     Evaluation,
@@ -128,6 +130,12 @@ class ComparedOn:
     sentences: Sequence[str]
     """Sentences of the text that was trained on; empty if it can't be read again."""
 
+    teachers: Sequence[str]
+    """The names of the encoders that the run learns from."""
+
+    held_out: Sequence[str]
+    """Sentences on which the encoders are compared with the teachers; empty if there are none."""
+
     pooled: str
     """How the start is pooled, if not as its folder says."""
 
@@ -165,6 +173,9 @@ class MeasuredEncoder(NamedTuple):
     text: NDArray[np.floating[Any]]
     """[n, d] vectors of the sentences."""
 
+    held_out: HeldOut | None
+    """What the encoder makes of the held-out sentences; None if there are none."""
+
     seconds: float
     """How long it took to load the encoder and to measure it."""
 
@@ -200,9 +211,12 @@ def measure_encoder(
     text: NDArray[np.floating[Any]] = np.empty((0, 0))
     if compared_on.sentences:
         text = sentence_vectors(encoder.encode, compared_on.sentences, "the text")
+    held_out = None
+    if compared_on.held_out:
+        held_out = encode_held_out([encoder], compared_on.held_out)
     scores = resampled_scores(compared_on.tasks, encoder, str(model))
     scored = with_controls(scores, compared_on.controls)
-    return MeasuredEncoder(scored, dev, text, time.monotonic() - began)
+    return MeasuredEncoder(scored, dev, text, held_out, time.monotonic() - began)
 
 
 def compare_with_start(
@@ -234,7 +248,9 @@ def compare_with_start(
     else:
         after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
     recorder.advance()
+    agreement = run.workers.on_rank_zero(partial(_agreement, compared_on, before, after))
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
+    comparison = comparison.model_copy(update={"agreement": agreement})
     _tell_scores(recorder, comparison)
     _tell_labels(recorder, after.on_tasks)
     _tell_controls(recorder, comparison.after)
@@ -252,6 +268,17 @@ def _of_copy(measured: MeasuredEncoder, folder: Path, compared_on: ComparedOn) -
     )
     scores = replace(measured.on_tasks, evaluation=evaluation)
     return measured._replace(on_tasks=with_controls(scores, compared_on.controls))
+
+
+def _agreement(
+    compared_on: ComparedOn, before: MeasuredEncoder, after: MeasuredEncoder
+) -> Agreement | None:
+    """How much the start and the kept encoder agree with the teachers, if that was measured."""
+    if before.held_out is None or after.held_out is None:
+        return None
+    teachers = [Encoder.load(name) for name in compared_on.teachers]
+    taught = encode_held_out(teachers, compared_on.held_out)
+    return compare_agreement(taught, before.held_out, after.held_out)
 
 
 def _comparison(
@@ -281,6 +308,7 @@ def _comparison(
         dev_is_general=judges.dev_is_general,
         own_tasks=_own_tasks(found, judges),
         trained_on=tuple(sorted(judges.trained_on)),
+        general_losses_count=judges.general_losses_count,
         labels=labels,
         tunes=compared_on.tunes,
         ends=tuple(progress.ends),
@@ -337,6 +365,11 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+    agreement = comparison.agreement
+    if agreement:
+        recorder.say(agreement.words)
+        recorder.say(f"the teachers: {agreement.teachers.words}")
+        recorder.say(f"the kept encoder: {agreement.student.words}")
 
 
 def _tell_labels(recorder: Recorder, after: ResampledScores) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import DATASETS, ScoredPairs
+from isotune.data.held_out import ONE_OF
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
@@ -20,6 +21,7 @@ from isotune.engine.objectives import build_objectives
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, Task, load_dev, load_tasks, with_whole_path
+from isotune.evaluation.agreement import FEWEST, MOST
 from isotune.evaluation.tasks import GENERAL_TASK
 from isotune.evaluation.text_changes import sample_sentences
 from isotune.kernels.device import default_device
@@ -61,9 +63,9 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
     choice = request.choice
     chosen_by_model = ""
     if not choice.recipe and not choice.method:
-        chosen_by_model = workers.on_rank_zero(
-            partial(recipe_of_model, request.model, choice.pairs)
-        )
+        teachers = request.options.get("teachers")
+        fit = partial(recipe_of_model, request.model, choice.pairs, teachers)
+        chosen_by_model = workers.on_rank_zero(fit)
     recipe = resolve(
         request.sources if request.rows is None else None,
         choice.recipe or chosen_by_model,
@@ -220,6 +222,12 @@ class Plan:
     Empty if the text can't be read again.
     """
 
+    held_out: Sequence[str]
+    """Sentences that the run doesn't train on, to compare the encoders with the teachers.
+
+    Empty without teachers, or if there are too few.
+    """
+
     @cached_property
     def compared_on(self) -> ComparedOn:
         """What the start and the kept encoder are compared on."""
@@ -229,6 +237,8 @@ class Plan:
             dev=dev,
             by_rows=self.by_rows,
             sentences=self.sentences,
+            teachers=self.recipe.teachers,
+            held_out=self.held_out,
             pooled=self.pooled,
             tunes=self.tunes,
             reshaped=self.reshaped,
@@ -248,8 +258,19 @@ class Plan:
         if self.start_pooling:
             recorder.say(f"start: {self.pooled or self.start_pooling}")
         recorder.say(f"disk: {self.disk}")
+        if self.recipe.teachers:
+            recorder.say(self._told_held_out())
         if not self.by_rows:
             recorder.say(f"dev data: {self.recipe.dev}{self._words_of_kept_step()}")
+
+    def _told_held_out(self) -> str:
+        """What the log says of the sentences that are held out."""
+        text = f"held out of the training: one of {ONE_OF} sentences, and all of its copies"
+        if not self.held_out:
+            return (
+                f"{text}; too few, or read only once: agreement with the teachers is not measured"
+            )
+        return f"{text}; on {len(self.held_out)} of them the encoder is compared with its teachers"
 
     def _words_of_kept_step(self) -> str:
         """Which step is kept without dev data; empty with them."""
@@ -329,7 +350,16 @@ def make_plan(
         tunes=any(method.tunes for method in methods),
         reshaped=any(method.adds.reshapes for method in methods),
         sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
+        held_out=_held_out(run_data, methods[0]),
     )
+
+
+def _held_out(run_data: RunData, method: Method) -> Sequence[str]:
+    """The held-out sentences that are compared; none if they are too few."""
+    sentences = sample_sentences(run_data.held_out(method), run_data.recipe.seed, MOST)
+    if len(sentences) < FEWEST:
+        return ()
+    return sentences
 
 
 def _described(pooling: Pooling, encoder: Encoder) -> str:

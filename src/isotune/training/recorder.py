@@ -130,10 +130,10 @@ class Recorder:
         self._shown = {}
         self._bar.add_task(description, completed=done, total=total, shown="")
 
-    def advance(self) -> None:
-        """Moves the progress bar one step on."""
+    def advance(self, count: int = 1) -> None:
+        """Moves the progress bar so many steps on."""
         for task in self._bar.task_ids:
-            self._bar.advance(task)
+            self._bar.advance(task, count)
         if self._display and time.monotonic() > self._drawn + REDRAWN:
             with self._console.capture() as text:
                 self._console.print(self._bar.get_renderable())

@@ -82,7 +82,7 @@ def checked_request(
         InputError: an argument has a wrong type, or contradicts another.
     """
     model = options.get("model")
-    folder = _run_folder(out, choice, model)
+    folder = _run_folder(out, choice, model, options.get("teachers"))
     names_of_copies, savers = _copies(options, folder)
     names = _checked_sources(sources)
     rows = _checked_rows(rows)
@@ -103,7 +103,11 @@ def refuse_rows_for_sources(request: Request, recipe: Recipe) -> None:
 
 
 def default_folder(
-    recipe: str | Path | None, method: str | None, model: object, pairs: object = None
+    recipe: str | Path | None,
+    method: str | None,
+    model: object,
+    pairs: object = None,
+    teachers: object = None,
 ) -> Path:
     """The folder of a run that was given none: runs/RECIPE-DATE-TIME.
 
@@ -112,18 +116,18 @@ def default_folder(
     """
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise InputError("a run of several processes needs out: the folder that all of them know")
-    name = Path(recipe or method or recipe_of_model(model, pairs)).stem
+    name = Path(recipe or method or recipe_of_model(model, pairs, teachers)).stem
     return Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
-def _run_folder(out: object, choice: Choice, model: object) -> Path:
+def _run_folder(out: object, choice: Choice, model: object, teachers: object) -> Path:
     if isinstance(out, str | Path):
         return Path(out)
     if out is not None:
         raise InputError(f"out: the folder of the run is needed, not {out!r:.80}")
     if choice.resume:
         raise InputError("resume needs out: the folder of the run to resume")
-    return default_folder(choice.recipe, choice.method, model, choice.pairs)
+    return default_folder(choice.recipe, choice.method, model, choice.pairs, teachers)
 
 
 def _copies(

@@ -14,6 +14,7 @@ import numpy as np
 from isotune.data import LabelledSentence, ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
+from isotune.data.held_out import is_held_out, without_held_out
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
@@ -60,6 +61,9 @@ class StageData:
     test: Mapping[str, TokenDataset]
     """The labelled rows that score the best step, by name."""
 
+    cache: Path | None
+    """The folder for what is costly to compute from the text; None for rows from Python."""
+
 
 @dataclass(frozen=True)
 class RunData:
@@ -90,6 +94,11 @@ class RunData:
             data = self.recipe.inputs(stage).data
             read(self._sources(data), Sentence)
             times += STDIN in data
+        if self.recipe.shares and STDIN in self.recipe.data:
+            raise InputError(
+                f"{STDIN}: standard input is read only once, and for shares the rows are counted "
+                "first; name a file"
+            )
         if times > 1:
             raise InputError(
                 f"{STDIN}: standard input can be read only once, this run needs it {times} times; "
@@ -123,6 +132,14 @@ class RunData:
         for row in read(self._sources(feed.data), Sentence, self.recipe.columns):
             yield row.sentence
 
+    def held_out(self, method: Method) -> Iterator[str]:
+        """The sentences that a run with teachers doesn't train on; `method` is the first stage's.
+
+        There are none in another run, or if `sentences` gives none.
+        """
+        if self.recipe.teachers:
+            yield from filter(is_held_out, self.sentences(method))
+
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = length_of(stage, method, encoder)
@@ -133,10 +150,14 @@ class RunData:
             folder=self.run.folder,
         )
         train = {}
-        for name, feed in self._feeds(stage, method).items():
+        feeds = self._feeds(stage, method)
+        for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage)
-            sampled = self._sampled(source_rows, feed, stage.training)
+            chosen: Iterable[Row] = self._to_train_on(source_rows, feed)
+            if self.recipe.shares and feed.data == self.recipe.data:
+                chosen = self._in_shares(feed, stage)
+            sampled = self._sampled(chosen, feed, stage.training)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
@@ -154,7 +175,8 @@ class RunData:
             self._describe_overlap(shared)
         dev = self._load_scored(method.scored("dev"), build)
         test = self._load_scored(method.scored("test"), build)
-        return StageData(train, dev, test)
+        first = next(iter(feeds.values()))
+        return StageData(train, dev, test, self._cache(first))
 
     def _load_scored(
         self, feeds: Mapping[str, ScoredFeed], build: Callable[..., TokenDataset]
@@ -200,6 +222,36 @@ class RunData:
         if isinstance(source, str):
             return cache_folder(source)
         return None
+
+    def _to_train_on(self, rows: Iterable[Row], feed: Feed) -> Iterable[Row]:
+        """The rows, or in a run with teachers those that are not held out."""
+        if not self.recipe.teachers:
+            return rows
+        return without_held_out(rows, feed.reads or feed.rows)
+
+    def _in_shares(self, feed: Feed, stage: Stage) -> list[Row]:
+        """As many rows of the sources as there can be in the shares of the recipe.
+
+        The sources are read twice, since their rows are counted first.
+        """
+
+        def rows_of(source: str) -> Iterable[Row]:
+            return self._to_train_on(self._read([source], feed, stage), feed)
+
+        counts = [sum(1 for _ in rows_of(source)) for source in feed.data]
+        sizes = _sizes_in_shares(counts, self.recipe.shares)
+        seed = derive_seed(self.recipe.seed, "shares")
+        rows = []
+        for source, count, size in zip(feed.data, counts, sizes, strict=True):
+            if size == 0:
+                raise InputError(
+                    f"{source}: {counted(count, 'row')}, of which none is taken in the shares "
+                    f"{', '.join(f'{share:g}' for share in self.recipe.shares)}"
+                )
+            drawn, _ = _draw(rows_of(source), size, seed)
+            self.run.recorder.say(f"shares: {size:,} of the {counted(count, 'row')} of {source}")
+            rows += drawn
+        return rows
 
     def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of as many as the stage takes, since no step takes a row again."""
@@ -369,6 +421,15 @@ def _check_content(feed: Feed, store: TokenDataset, upsampled: bool) -> None:
             f"{sources}: {counted(len(store), 'row')}, all of the same tokens, so there is "
             "nothing to learn from them; choose a model whose vocabulary has their words"
         )
+
+
+def _sizes_in_shares(counts: Sequence[int], shares: Sequence[float]) -> list[int]:
+    """How many rows to take of each source, of those that there are: as many as possible."""
+    unit = min(count / share for count, share in zip(counts, shares, strict=True))
+    sizes = []
+    for count, share in zip(counts, shares, strict=True):
+        sizes.append(min(count, round(unit * share)))
+    return sizes
 
 
 def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -> list[Row]:

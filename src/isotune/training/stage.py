@@ -19,7 +19,7 @@ from typing import cast
 
 from isotune.encoder.encoder import Encoder
 from isotune.engine.forward import chunk_that_fits
-from isotune.engine.loader import StepLoader
+from isotune.engine.loader import Encode, StepLoader, unit_vectors
 from isotune.engine.objectives import Objectives
 from isotune.engine.step import Fit, Parts, Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.errors import InputError, UselessVectors
@@ -27,6 +27,7 @@ from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.cpu.memory import free_memory
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm, View
+from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.candidates import Candidates, count_candidates
@@ -37,6 +38,7 @@ from isotune.training.run_data import StageData
 from isotune.training.run_folder import Progress, best_file
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.signals import BrokenOff
+from isotune.training.teachers import KeptTeaching
 
 RECORD_EVERY = 10
 """Steps between two records of the loss."""
@@ -70,7 +72,9 @@ class StageTraining:
         self.encoder = encoder
         self.objectives = objectives.to(encoder.device)
         self.progress = progress
-        self.loader = StepLoader(data.train, method.feeds(), options, run.seed, progress.stage)
+        self.loader = StepLoader(
+            data.train, method.feeds(), options, run.seed, progress.stage, self._teaching(data)
+        )
         self.options = self._with_chunk_size(options)
         self.stepper = self._build_stepper()
         # What a checkpoint holds and a resumed run loads.
@@ -329,6 +333,12 @@ class StageTraining:
         if data.dev or not self.objectives.method.tunes:
             return {"encoder": self.encoder, "method": self.objectives.method}
         return {"encoder": self.encoder}
+
+    def _teaching(self, data: StageData) -> Encode:
+        """How teachers encode the text: the vectors of teachers that have a name are kept."""
+        if self.objectives.method.options.named(Use.TEACH):
+            return KeptTeaching(self.run, data.cache).encode
+        return unit_vectors
 
     def _build_checkpoints(self, records_seconds: bool) -> Checkpoints:
         return Checkpoints(

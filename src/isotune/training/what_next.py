@@ -23,7 +23,7 @@ from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import words_of_needed
-from isotune.evaluation.results import UNJUDGED
+from isotune.evaluation.results import TAUGHT, UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write
@@ -90,7 +90,7 @@ class EndedRun:
 
 def what_next(run: EndedRun) -> Iterator[str]:
     """What the log says that the user can do after a run, line by line."""
-    unjudged = run.comparison.verdict.why == UNJUDGED
+    unjudged = run.comparison.verdict.why in (UNJUDGED, TAUGHT)
     if not run.sources and (unjudged or not run.predicts):
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
     if unjudged:
@@ -106,7 +106,8 @@ def what_next(run: EndedRun) -> Iterator[str]:
 def _label(run: EndedRun) -> Iterator[str]:
     """How pairs that the user scores tell which encoder is better."""
     source = (run.sources or (TEXT,))[0]
-    encoders = f"{shlex.quote(run.model)} {_encoder_words(str(run.kept))}"
+    compared = [run.model, *run.recipe.teachers, str(run.kept)]
+    encoders = shlex.join([*compared, *plugin_words(), *_device_words()])
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
     columns = _columns_words(_text_column(run))
     yield "which encoder is better for this text? Pairs that you score can tell:"

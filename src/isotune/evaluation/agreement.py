@@ -1,0 +1,112 @@
+"""How much an encoder agrees with teachers about which sentences are similar.
+
+The sentences are held out: the encoder was not trained on them. Agreement says nothing about
+whether the teachers are right.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotune.encoder.encoder import Encoder
+from isotune.evaluation.intervals import interval, resampled_over_sentences
+from isotune.evaluation.results import Agreement, Cost
+from isotune.evaluation.sts import correlations
+from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
+
+FEWEST = 10
+"""With fewer held-out sentences, nothing is compared."""
+
+MOST = 500
+"""So many held-out sentences are compared at most: a large teacher encodes them in seconds."""
+
+NEAR = 5
+"""The pairs of each sentence with those that the teachers find nearest."""
+
+RANDOM = 5
+"""The pairs of each sentence with others at random."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out sentences as an encoder sees them, or as several teachers do together."""
+
+    vectors: Floats
+    """[n, d], of length 1."""
+
+    cost: Cost
+
+
+def encode_held_out(encoders: Sequence[Encoder], sentences: Sequence[str]) -> HeldOut:
+    """Encodes sentences by an encoder, or by several together, and measures how long that takes.
+
+    The cosine of two of the vectors is the mean of the encoders' cosines.
+    """
+    began = time.monotonic()
+    parts = []
+    for encoder in encoders:
+        vectors = sentence_vectors(encoder.encode, sentences, "the held-out sentences")
+        parts.append(unit_length(vectors))
+    seconds = time.monotonic() - began
+    weights = 0
+    for encoder in encoders:
+        weights += sum(parameter.numel() for parameter in encoder.parameters())
+    cost = Cost(weights=weights, sentences_per_second=len(sentences) / max(seconds, 1e-9))
+    return HeldOut(unit_length(np.hstack(parts)), cost)
+
+
+def compare_agreement(teachers: HeldOut, before: HeldOut, after: HeldOut) -> Agreement:
+    """The agreement with the teachers, of the start and of the kept encoder."""
+    pairs = choose_pairs(teachers.vectors)
+    taught = _cosines(teachers.vectors, pairs)
+    old = _cosines(before.vectors, pairs)
+    new = _cosines(after.vectors, pairs)
+    count = len(teachers.vectors)
+    low, high = interval(
+        resampled_over_sentences(taught, new, pairs, count)
+        - resampled_over_sentences(taught, old, pairs, count)
+    )
+    return Agreement(
+        sentences=count,
+        pairs=len(pairs),
+        before=_spearman(taught, old),
+        after=_spearman(taught, new),
+        low=low,
+        high=high,
+        teachers=teachers.cost,
+        student=after.cost,
+    )
+
+
+def _spearman(taught: Floats, cosines: Floats) -> float:
+    """Spearman's correlation of two encoders' cosines [N]; 0 if those of one are all equal."""
+    found = correlations(taught, cosines)
+    if found is None:
+        return 0.0
+    spearman, _ = found
+    return spearman
+
+
+def choose_pairs(vectors: Floats, seed: int = 0) -> NDArray[np.int64]:
+    """The numbers [N, 2] of the sentences of each pair, from the teachers' vectors [n, d].
+
+    Each sentence has pairs with its nearest sentences and with others at random. No pair stands
+    there twice.
+    """
+    count = len(vectors)
+    _, near = nearest(vectors, vectors, NEAR + 1)  # [n, k], with the sentence itself
+    random = np.random.default_rng(seed).integers(count, size=(count, RANDOM))
+    others = np.hstack([near, random])  # [n, m]
+    ends = np.stack([np.repeat(np.arange(count), others.shape[1]), others.ravel()], axis=1)
+    different = ends[ends[:, 0] != ends[:, 1]]
+    return np.unique(np.sort(different, axis=1), axis=0)
+
+
+def _cosines(vectors: Floats, pairs: NDArray[np.int64]) -> Floats:
+    """The cosines [N] of pairs [N, 2] of vectors [n, d] of length 1."""
+    first = vectors[pairs[:, 0]]
+    second = vectors[pairs[:, 1]]
+    return np.clip((first * second).sum(1), -1, 1)

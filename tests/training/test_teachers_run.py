@@ -1,0 +1,153 @@
+"""A run with teachers: what is held out, what is kept, and what is said at the end."""
+
+import shlex
+from collections.abc import Sequence
+from html import escape
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isotune.training.teachers
+from isotune.bundled import BUNDLED_MODEL
+from isotune.data.held_out import is_held_out
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Normalize
+from isotune.errors import InputError
+from isotune.evaluation.results import TAUGHT, RunEvaluation
+from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
+
+OPTIONS: dict[str, Any] = {
+    "method": "distil",
+    "teachers": [BUNDLED_MODEL],
+    "dev": "none",
+    "batch_size": 30,
+}
+
+
+@pytest.fixture
+def texts(sentences: list[str]) -> list[str]:
+    """Enough texts that some of them are held out."""
+    pairs = islice(product(sentences[:20], sentences[20:]), 400)
+    return [" ".join(texts) for texts in pairs]
+
+
+@pytest.fixture
+def long_text(texts: list[str], text: Path) -> Path:
+    text.write_text("\n".join(texts) + "\n")
+    return text
+
+
+def log(run: Path) -> str:
+    return (run / "train.log").read_text("utf-8")
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The texts that teachers encode to train by them."""
+    calls: list[list[str]] = []
+    encode = isotune.training.teachers._encoded
+
+    def watched(teacher: Encoder, texts: Sequence[str], recorder: Any) -> Any:
+        calls.append(list(texts))
+        yield from encode(teacher, texts, recorder)
+
+    monkeypatch.setattr(isotune.training.teachers, "_encoded", watched)
+    return calls
+
+
+def test_held_out_sentences_are_not_trained_on(
+    train: Train, long_text: Path, texts: list[str], encoded: list[list[str]]
+) -> None:
+    run = train(**OPTIONS, steps=20)
+    kept = [text for text in texts if not is_held_out(text)]
+    assert len(texts) - len(kept) == run.evaluation.agreement.sentences
+    (taught,) = encoded
+    # Rows that fill no batch of an epoch may be in no step.
+    assert 300 < len(taught) <= len(kept)
+    assert set(kept).issuperset(taught)
+    assert f"{len(kept)} rows" in log(run.folder)
+
+
+def test_vectors_of_teachers_are_computed_once(
+    train: Train, long_text: Path, encoded: list[list[str]]
+) -> None:
+    first = train("first", **OPTIONS)
+    second = train("second", **OPTIONS)
+    assert len(encoded) == 1
+    assert_same_end(first.folder, second.folder)
+    (file,) = (long_text.parent / ".isotune").glob("vectors-*.npy")
+    assert f"are kept in {file}" in log(first.folder)
+    assert f"are read from {file}" in log(second.folder)
+    # Another teacher, or another text, has a file of its own.
+    train("third", **{**OPTIONS, "teachers": [str(first.folder / "encoder")], "steps": 1})
+    long_text.write_text("\n".join(long_text.read_text().splitlines()[1:]) + "\n")
+    train("fourth", **{**OPTIONS, "steps": 1})
+    assert len(encoded) == 3
+
+
+def test_a_resumed_run_is_the_same(train: Train, long_text: Path, encoded: list[list[str]]) -> None:
+    whole = train("whole", **OPTIONS)
+    resumed = stop_and_resume(train, 7, **OPTIONS)
+    assert_same_end(whole.folder, resumed.folder)
+    assert len(encoded) == 1
+    agreement = resumed.evaluation.agreement
+    assert agreement.after == whole.evaluation.agreement.after
+
+
+def test_damaged_vectors_are_refused(train: Train, long_text: Path) -> None:
+    train("first", **OPTIONS)
+    (file,) = (long_text.parent / ".isotune").glob("vectors-*.npy")
+    content = bytearray(file.read_bytes())
+    content[500] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="vectors in it are damaged"):
+        train("second", **OPTIONS)
+
+
+def test_rows_from_python_leave_no_file(train: Train, texts: list[str], tmp_path: Path) -> None:
+    before = set(tmp_path.rglob("vectors-*"))
+    run = train(**OPTIONS, sources=None, rows=texts, steps=1)
+    assert set(tmp_path.rglob("vectors-*")) == before
+    assert run.evaluation.agreement is not None
+
+
+def test_too_few_held_out_sentences_are_not_compared(train: Train) -> None:
+    run = train(**OPTIONS, steps=1)
+    assert run.evaluation.agreement is None
+    assert "agreement with the teachers is not measured" in log(run.folder)
+
+
+def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path) -> None:
+    run = train(**OPTIONS, steps=60, tasks=None)
+    agreement = run.evaluation.agreement
+    assert 0 < agreement.low < agreement.after - agreement.before < agreement.high
+    assert agreement.words in log(run.folder)
+    page = (run.folder / "report.html").read_text("utf-8")
+    for words in (agreement.words, agreement.teachers.words, agreement.student.words):
+        assert escape(words) in page
+    assert RunEvaluation.read(run.folder / "evaluation.json") == run.evaluation
+    # Whatever general pairs say, agreement alone decides nothing.
+    assert (run.verdict.word, run.verdict.why) == ("CAN'T TELL", TAUGHT)
+    suggested = [shlex.split(line) for line in log(run.folder).splitlines() if " label " in line]
+    assert BUNDLED_MODEL in suggested[0]
+
+
+def test_a_scaling_to_length_1_stays(train: Train, tiny_model: Path, tmp_path: Path) -> None:
+    start = Encoder.load(tiny_model)
+    start.heads.append(Normalize())
+    start.save(tmp_path / "start")
+    run = train(**OPTIONS, model=str(tmp_path / "start"), steps=1)
+    (head,) = run.encoder.heads
+    assert isinstance(head, Normalize)
+
+
+def test_a_run_without_teachers_holds_nothing_out(train: Train, long_text: Path) -> None:
+    run = train(**{**OPTIONS, "teachers": []}, steps=1)
+    assert "400 rows" in log(run.folder)
+    assert "held out" not in log(run.folder)
+    assert run.evaluation.agreement is None
+    assert not (long_text.parent / ".isotune").exists()
+    assert metrics(run.folder, "train")
+    assert weights(run.folder)
