@@ -294,17 +294,20 @@ def test_a_published_folder_and_one_of_sentence_transformers(
     np.testing.assert_allclose(loaded.encode(text), theirs.encode(text), atol=1e-5)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize(
     "text",
     [
         "a dog runs " * 500,
+        "a dog runs " * 500 + "a man",
         "a" + " " * 5000 + "dog runs " * 10,
         "a dog " + "x" * 5000 + " runs a dog runs",
         " " * 5000 + "a dog",
         "a dog",
     ],
 )
-def test_a_long_text_has_the_tokens_of_its_whole(tiny_model: Path, text: str) -> None:
+def test_a_long_text_has_the_tokens_of_its_whole(tiny_model: Path, text: str, side: str) -> None:
     encoder = Encoder.load(tiny_model)
+    encoder.tokenizer.truncation_side = side
     (whole,) = encoder.prompts.prepared("", 8).encode([text])
     assert encoder.tokenize([text, "a"], 8)[0] == whole.ids

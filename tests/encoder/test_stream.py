@@ -112,6 +112,15 @@ def test_calls_that_overlap_share_the_mode_of_the_encoder(
         np.testing.assert_allclose(part[1], expected[start : start + 7], atol=1e-5)
 
 
+def test_no_dropout_where_another_encoder_of_the_same_weights_is_trained(
+    encoder: Encoder, sentences: list[str]
+) -> None:
+    expected = encoder.encode(sentences)
+    encoder.with_parts(pooling=encoder.pooling).train()
+    assert not encoder.training
+    np.testing.assert_array_equal(encoder.encode(sentences), expected)
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_a_vector_that_is_no_number_is_refused(
     encoder: Encoder, sentences: list[str], number: float, monkeypatch: pytest.MonkeyPatch

@@ -197,7 +197,11 @@ class SentenceModel(nn.Module):
         prepared = self.prompts.prepared(prompt, limit)
         # A tokenizer reads a text to its end, however few tokens are asked for.
         most = CHARACTERS_OF_TOKEN * limit
-        ids = _ids_of([sentence[:most] for sentence in sentences], prepared)
+        looked_at = slice(most)
+        if self.tokenizer.truncation_side == "left":
+            # Such a tokenizer keeps the end of a text.
+            looked_at = slice(-most, None)
+        ids = _ids_of([sentence[looked_at] for sentence in sentences], prepared)
         for place, sentence in enumerate(sentences):
             # White space and very long words have more characters for each token.
             if len(sentence) > most and len(ids[place]) < limit:

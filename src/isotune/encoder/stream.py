@@ -208,8 +208,12 @@ def _encode_parts(
 
 
 def _set_mode(encoder: SentenceModel, training: bool) -> None:
-    """Sets the encoder's mode. It visits every module only where the mode is another."""
-    if encoder.training != training:
+    """Sets the encoder's mode. It visits every module only where the mode is another.
+
+    Another encoder of the same weights may have changed the mode of a part.
+    """
+    parts = (encoder, *encoder.children())
+    if any(part.training != training for part in parts):
         encoder.train(training)
 
 
