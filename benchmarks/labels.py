@@ -48,8 +48,8 @@ Way = Callable[[str, Rows, Sequence[str], int], Sequence[str]]
 SETS = {
     "sst5": ("sst5:train", "sst5:test"),
     "trec": ("trec:train", "trec:test"),
-    "mr": ("mr", ""),
-    "cr": ("cr", ""),
+    "mr": ("mr:train", ""),
+    "cr": ("cr:train", ""),
 }
 """The training and the test rows of each set; without test rows, a quarter of all rows."""
 
