@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
-from isotune.training.candidates import Candidates
+from isotune.errors import InputError, UselessVectors
+from isotune.training.candidates import START, Candidate, Candidates, ScoredCandidate
 from tests.training.conftest import (
     Killed,
     Train,
@@ -78,7 +78,7 @@ def test_dev_data_choose_the_gentlest_that_may_be_best(train: Train, confidence:
     best = max(scores, key=lambda share: scores[share])
     assert kept <= best
     if not confidence:
-        assert scores[kept] == pytest.approx(scores[best], abs=0.02)
+        assert kept == best
     step = 12 if kept else 0
     assert (run.evaluation.selected_step, run.evaluation.dev.after) == (
         step,
@@ -143,3 +143,25 @@ def test_the_start_is_kept_whole(train: Train, tiny_model: Path) -> None:
     names = kept.keys() & start.keys()
     assert names
     assert same({name: kept[name] for name in names}, {name: start[name] for name in names})
+
+
+@pytest.mark.parametrize("dev", ["pairs", "none"])
+def test_a_candidate_that_cannot_be_scored_is_not_kept(
+    train: Train, monkeypatch: pytest.MonkeyPatch, dev: str
+) -> None:
+    score = Candidates._score
+
+    def only_the_start(candidates: Candidates, candidate: Candidate) -> ScoredCandidate:
+        if candidate != START:
+            raise UselessVectors("all cosines are the same")
+        return score(candidates, candidate)
+
+    monkeypatch.setattr(Candidates, "_score", only_the_start)
+    options: dict[str, Any] = {"interpolations": SHARES}
+    if dev == "none":
+        options["dev"] = dev
+    run = train(steps=2, eval_every=2, **options)
+    log = (run.folder / "train.log").read_text()
+    assert "0.5 of the way to step 2: it can't be kept, because all cosines are the same" in log
+    assert "stage 1 keeps the start" in log
+    assert run.evaluation.selected_step == 0
