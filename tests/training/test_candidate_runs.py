@@ -133,6 +133,45 @@ def test_a_method_whose_end_has_other_layers_is_refused_before_training(train: T
         train(interpolations=[0.5], keep_projection=True)
 
 
+def test_equal_shares_are_refused(train: Train) -> None:
+    with pytest.raises(InputError, match=r"0\.5 stands there twice; give each share once"):
+        train(interpolations=[0.5, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.9])
+def test_the_warning_says_chance_only_where_chance_is_weighed(
+    train: Train, confidence: float
+) -> None:
+    run = train(
+        learning_rate=0.1,
+        steps=2,
+        eval_every=2,
+        most_forgotten=0.0,
+        interpolations=[1.0],
+        confidence=confidence,
+    ).folder
+    (warning,) = (
+        record["message"]
+        for record in metrics(run, "warning")
+        if record["message"].endswith("so the start was kept")
+    )
+    assert warning.startswith("no step that loses no more than most_forgotten scored better")
+    assert ("by more than chance" in warning) == bool(confidence)
+
+
+def test_the_log_says_what_each_stage_keeps_without_dev_data(train: Train) -> None:
+    stages = [
+        {"method": "simcse", "steps": 1},
+        {"method": "simcse", "steps": 1, "interpolations": [0.5], "most_forgotten": 2.0},
+    ]
+    run = train(stages=stages, dev="none", steps=None, learning_rate=None).folder
+    assert (
+        "dev data: none; in stage 1, the last step, not the best, is kept; "
+        "in stage 2, the encoder at 0.5 of the way from start to end is kept, "
+        "or a gentler one if it loses more than 2 on general pairs"
+    ) in (run / "train.log").read_text()
+
+
 def test_the_start_is_kept_whole(train: Train, tiny_model: Path) -> None:
     """Where every candidate forgets too much, the kept encoder has the bits of the start."""
     run = train(
