@@ -209,6 +209,7 @@ def table(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     """Measures the cells that are missing, and prints the table."""
+    isotune.tune_process()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
