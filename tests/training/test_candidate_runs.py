@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
-from isotune.training.candidates import Candidates
+from isotune.errors import InputError, UselessVectors
+from isotune.training.candidates import START, Candidate, Candidates, ScoredCandidate
 from tests.training.conftest import (
     Killed,
     Train,
@@ -78,7 +78,7 @@ def test_dev_data_choose_the_gentlest_that_may_be_best(train: Train, confidence:
     best = max(scores, key=lambda share: scores[share])
     assert kept <= best
     if not confidence:
-        assert scores[kept] == pytest.approx(scores[best], abs=0.02)
+        assert kept == best
     step = 12 if kept else 0
     assert (run.evaluation.selected_step, run.evaluation.dev.after) == (
         step,
@@ -133,6 +133,45 @@ def test_a_method_whose_end_has_other_layers_is_refused_before_training(train: T
         train(interpolations=[0.5], keep_projection=True)
 
 
+def test_equal_shares_are_refused(train: Train) -> None:
+    with pytest.raises(InputError, match=r"0\.5 stands there twice; give each share once"):
+        train(interpolations=[0.5, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.9])
+def test_the_warning_says_chance_only_where_chance_is_weighed(
+    train: Train, confidence: float
+) -> None:
+    run = train(
+        learning_rate=0.1,
+        steps=2,
+        eval_every=2,
+        most_forgotten=0.0,
+        interpolations=[1.0],
+        confidence=confidence,
+    ).folder
+    (warning,) = (
+        record["message"]
+        for record in metrics(run, "warning")
+        if record["message"].endswith("so the start was kept")
+    )
+    assert warning.startswith("no step that loses no more than most_forgotten scored better")
+    assert ("by more than chance" in warning) == bool(confidence)
+
+
+def test_the_log_says_what_each_stage_keeps_without_dev_data(train: Train) -> None:
+    stages = [
+        {"method": "simcse", "steps": 1},
+        {"method": "simcse", "steps": 1, "interpolations": [0.5], "most_forgotten": 2.0},
+    ]
+    run = train(stages=stages, dev="none", steps=None, learning_rate=None).folder
+    assert (
+        "dev data: none; in stage 1, the last step, not the best, is kept; "
+        "in stage 2, the encoder at 0.5 of the way from start to end is kept, "
+        "or a gentler one if it loses more than 2 on general pairs"
+    ) in (run / "train.log").read_text()
+
+
 def test_the_start_is_kept_whole(train: Train, tiny_model: Path) -> None:
     """Where every candidate forgets too much, the kept encoder has the bits of the start."""
     run = train(
@@ -143,3 +182,25 @@ def test_the_start_is_kept_whole(train: Train, tiny_model: Path) -> None:
     names = kept.keys() & start.keys()
     assert names
     assert same({name: kept[name] for name in names}, {name: start[name] for name in names})
+
+
+@pytest.mark.parametrize("dev", ["pairs", "none"])
+def test_a_candidate_that_cannot_be_scored_is_not_kept(
+    train: Train, monkeypatch: pytest.MonkeyPatch, dev: str
+) -> None:
+    score = Candidates._score
+
+    def only_the_start(candidates: Candidates, candidate: Candidate) -> ScoredCandidate:
+        if candidate != START:
+            raise UselessVectors("all cosines are the same")
+        return score(candidates, candidate)
+
+    monkeypatch.setattr(Candidates, "_score", only_the_start)
+    options: dict[str, Any] = {"interpolations": SHARES}
+    if dev == "none":
+        options["dev"] = dev
+    run = train(steps=2, eval_every=2, **options)
+    log = (run.folder / "train.log").read_text()
+    assert "0.5 of the way to step 2: it can't be kept, because all cosines are the same" in log
+    assert "stage 1 keeps the start" in log
+    assert run.evaluation.selected_step == 0

@@ -32,6 +32,7 @@ def test_weights_between_start_and_end() -> None:
         ([0.0, 3.0, 3.5], 0.95, 1),  # surely better than the start, and the last is not surely
         ([0.0, 0.1, 0.2], 0.95, 0),  # all may be chance
         ([0.0, 0.3, 0.6], 0.0, 2),  # the best score
+        ([0.0, 0.001, 0.002], 0.0, 2),  # the best score, whatever the samples say
         ([3.0, 0.0, 2.5], 0.95, 0),  # the start is best
         ([0.0, 3.0, 9.0], 0.95, 2),
     ],

@@ -53,9 +53,11 @@ def test_a_run_trains_on_the_sample(train: Train) -> None:
     assert found[0]["sha256"] == found[1]["sha256"] != found[2]["sha256"]
 
 
-@pytest.mark.parametrize(
-    "method", [name for name, options in OPTIONS.items() if not options.takes_steps]
-)
+CLOSED_FORMS = [name for name, options in OPTIONS.items() if not options.takes_steps]
+
+
+# A classifier needs labels, which this text lacks.
+@pytest.mark.parametrize("method", sorted({*CLOSED_FORMS} - {"classifier"}))
 def test_a_closed_form_takes_no_more_rows_than_it_needs(
     method: str, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,13 +82,9 @@ def evaluate(
     texts by their vectors? Geometry: how are the vectors distributed?
     """
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import resampled_controls
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
-    # The tables name encoders by short labels.
-    short = labels(paths)
-    shown = {path + suffix: label + suffix for path, label in zip(paths, short, strict=True)}
     if calibrate:
         _check_calibration(paths, tasks)
     elif scale is not None:
@@ -96,11 +92,11 @@ def evaluate(
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
-    controls: Sequence[ResampledScores] = ()
-    if not no_controls:
-        controls = resampled_controls(loaded_tasks, aggregation, metric)
-    comparison = _compare(loaded_tasks, encoders, controls, aggregation, metric)
+    comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
     if not as_json:
+        # The tables name encoders by short labels.
+        short = [label + suffix for label in labels(paths)]
+        shown = dict(zip(encoders, short, strict=True))
         _print_tables(comparison, aggregation, metric, shown)
     if calibrate:
         calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
@@ -139,16 +135,27 @@ def _load(tasks: Sequence[str], calibrate: bool) -> Sequence[Task]:
 def _compare(
     tasks: Sequence[Task],
     encoders: Mapping[str, Encoder],
-    controls: Sequence[ResampledScores],
     aggregation: Aggregation,
     metric: Metric,
+    controls: bool,
 ) -> Comparison:
-    """Evaluates the encoders one after another. A terminal shows how far it is."""
+    """Evaluates the encoders one after another, with controls if these are asked for.
+
+    A terminal shows how far it is.
+    """
     from rich.progress import track
 
     from isotune.console import PlainConsole
-    from isotune.evaluation import compare_resampled, resampled_scores, with_controls
+    from isotune.evaluation import (
+        compare_resampled,
+        resampled_controls,
+        resampled_scores,
+        with_controls,
+    )
 
+    control_scores: Sequence[ResampledScores] = ()
+    if controls:
+        control_scores = resampled_controls(tasks, aggregation, metric)
     console = PlainConsole(stderr=True)
     is_hidden = not console.is_terminal
     progress = track(
@@ -157,7 +164,7 @@ def _compare(
     all_scores = []
     for name, encoder in progress:
         scores = resampled_scores(tasks, encoder, name, aggregation, metric)
-        all_scores.append(with_controls(scores, controls))
+        all_scores.append(with_controls(scores, control_scores))
     return compare_resampled(all_scores)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,25 +71,22 @@ def label(
         chosen = choose_pairs(sentences, loaded, pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
-
-    def enough(labels: Sequence[ScoredPair]) -> str:
-        return _why_enough(labels, encoders, loaded)
-
+    enough = partial(_why_enough, names=encoders, encoders=loaded)
     session = Session(chosen, out, enough)
     if session.pair:
         for line in _what_scores_show(chosen, encoders, loaded):
             print(line)
     _score(session, browser, host)
-    if not session.labels:
-        print("\nno pair is scored")
-        return
+    count = len(session.labels)
     lack = _lack(session.labels)
-    if lack:
-        print(f"\n{out}: {counted(len(session.labels), 'scored pair')}{lack}")
-        return
-    if len(loaded) > 1:
-        _compare(out, len(session.labels), encoders, loaded)
-    _say_what_next(len(session.labels), out, file, columns or {}, encoders)
+    if not count:
+        print("\nno pair is scored")
+    elif lack:
+        print(f"\n{out}: {counted(count, 'scored pair')}{lack}")
+    else:
+        if len(loaded) > 1:
+            _compare(out, count, encoders, loaded)
+        _say_what_next(count, out, file, columns or {}, encoders)
 
 
 def _read_sentences(file: str, columns: dict[str, str] | None) -> list[str]:

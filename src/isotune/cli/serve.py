@@ -12,6 +12,7 @@ from isotune.cli.parameters import PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
+    from isotune.encoder.classifier import Classifier
     from isotune.encoder.encoder import Encoder
     from isotune.use.search import Index
 
@@ -57,9 +58,6 @@ def serve(
     names = list(dict.fromkeys(encoder))
     short = labels(names)
     require_extra("serve", "httptools", "msgspec", "prometheus_client", "starlette", "uvicorn")
-    from isotune.encoder.classifier import classifiers_of
-    from isotune.encoder.encoder import Encoder
-    from isotune.encoder.format.pretrained import local_folder
     from isotune.use.serve.app import application
     from isotune.use.serve.limits import Limits
     from isotune.use.serve.server import listen, read_keys
@@ -69,13 +67,7 @@ def serve(
     # The address comes first: loading takes seconds, and the port may be taken.
     listener, url = listen(host, port)
     with listener:
-        encoders = {}
-        classifiers = {}
-        for label, name in zip(short, names, strict=True):
-            encoders[label] = Encoder.load(name, precision=precision)
-            of_tasks = classifiers_of(encoders[label], local_folder(name))
-            for task, classifier in of_tasks.items():
-                classifiers["/".join(filter(None, (label, task)))] = classifier
+        encoders, classifiers = _load(names, short, precision)
         limits = Limits(requests=queue, seconds=timeout)
         app = application(
             encoders,
@@ -88,6 +80,28 @@ def serve(
         )
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)
+
+
+def _load(
+    names: Sequence[str], short: Sequence[str], precision: Precision
+) -> tuple[dict[str, Encoder], dict[str, Classifier]]:
+    """Loads the encoders, by their short names, and their classifiers.
+
+    A classifier has the short name of its encoder, with the name of its task, if it has one.
+    """
+    from isotune.encoder.classifier import classifiers_of
+    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.format.pretrained import local_folder
+
+    encoders = {}
+    classifiers = {}
+    for label, name in zip(short, names, strict=True):
+        encoder = Encoder.load(name, precision=precision)
+        encoders[label] = encoder
+        for task, classifier in classifiers_of(encoder, local_folder(name)).items():
+            of_task = f"{label}/{task}" if task else label
+            classifiers[of_task] = classifier
+    return encoders, classifiers
 
 
 def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index | None:

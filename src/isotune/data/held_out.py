@@ -1,28 +1,29 @@
-"""A share of a text that a run does not train on, for comparing encoders on it afterwards.
+"""The sentences of a text that a run does not train on, for comparing encoders on them afterwards.
 
-A hash of a sentence decides whether the sentence is held out. So copies of a sentence are on the
-same side, a stream of any length can be divided, and every reader divides a text in the same way.
+A hash of a sentence decides whether the sentence is held out. So copies of a sentence are held out
+together, a stream of any length can be divided, and each reader of a text finds the same sentences.
 """
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from isotune.data.rows import R, normalized, text_fields
+from isotune.data.rows import R, copy_key, text_fields
 
 ONE_OF = 20
-"""One of so many different sentences is held out."""
+"""Of this many different sentences, one is held out on average."""
 
 
 def is_held_out(text: str) -> bool:
-    """Whether a text is held out; texts with the same letters and digits are on one side."""
-    content = normalized(text) or text.encode()
-    digest = blake2b(content, digest_size=8).digest()
-    return int.from_bytes(digest, "little") % ONE_OF == 0
+    """Whether a text is held out. Texts with the same letters and digits have the same answer."""
+    digest = blake2b(copy_key(text), digest_size=8).digest()
+    number = int.from_bytes(digest, "little")
+    return number % ONE_OF == 0
 
 
 def without_held_out(rows: Iterable[R], row_type: type[R]) -> Iterator[R]:
-    """The rows of one type of which no text is held out."""
+    """The rows whose texts are all trained on; a row has the type `row_type`."""
     width = len(text_fields(row_type))
     for row in rows:
-        if not any(is_held_out(str(text)) for text in row[:width]):
+        texts = map(str, row[:width])
+        if not any(map(is_held_out, texts)):
             yield row

@@ -13,7 +13,7 @@ such as classifier-sentiment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -198,10 +198,18 @@ class ClassifierHead:
 
         if not len(outputs):
             return self
-        loss = _log_loss(outputs.astype(np.float64), targets, self.kind)
-        found = minimize_scalar(
-            lambda log: loss(np.exp(log)), bounds=LOG_TEMPERATURES, method="bounded"
-        )
+        if self.kind == "multi":
+            log_loss = _log_loss_of_several
+            smoothed = _smoothed_of_several(targets)
+        else:
+            log_loss = _log_loss
+            smoothed = _smoothed(targets, outputs.shape[1])
+        exact = outputs.astype(np.float64)
+
+        def loss(log_temperature: float) -> float:
+            return log_loss(np.exp(log_temperature), exact, smoothed)
+
+        found = minimize_scalar(loss, bounds=LOG_TEMPERATURES, method="bounded")
         settings = self.settings.model_copy(
             update={"temperature": float(np.exp(found.x)), "calibration_rows": len(outputs)}
         )
@@ -245,27 +253,41 @@ class ClassifierHead:
 
 
 def _log_loss(
-    outputs: NDArray[np.float64], targets: NDArray[np.integer], kind: Kind
-) -> Callable[[float], float]:
-    """The mean log loss of outputs [N, classes] at a temperature, with Platt's targets."""
-    from scipy.special import log_expit, log_softmax
+    temperature: float, outputs: NDArray[np.float64], smoothed: NDArray[np.float64]
+) -> float:
+    """The mean log loss of a softmax of outputs [N, classes] with targets [N, classes]."""
+    from scipy.special import log_softmax
 
-    rows, classes = outputs.shape
-    if kind == "multi":
-        is_right = np.asarray(targets, bool)  # [N, classes]
-        right = (rows + 1) / (rows + 2)
-        signed = np.where(is_right, outputs, -outputs)
-        return lambda temperature: float(
-            -(
-                right * log_expit(signed / temperature)
-                + (1 - right) * log_expit(-signed / temperature)
-            ).mean()
-        )
-    smoothed = np.full(outputs.shape, 1 / (rows + classes))  # [N, classes]
+    likelihoods = smoothed * log_softmax(outputs / temperature, axis=1)
+    return -float(likelihoods.sum(axis=1).mean())
+
+
+def _log_loss_of_several(
+    temperature: float, outputs: NDArray[np.float64], smoothed: NDArray[np.float64]
+) -> float:
+    """The mean log loss of a sigmoid for each of the outputs [N, classes].
+
+    The targets [N, classes] are the probabilities of the labels.
+    """
+    from scipy.special import log_expit
+
+    scaled = outputs / temperature
+    likelihoods = smoothed * log_expit(scaled) + (1 - smoothed) * log_expit(-scaled)
+    return -float(likelihoods.mean())
+
+
+def _smoothed(targets: NDArray[np.integer], classes: int) -> NDArray[np.float64]:
+    """Platt's targets [N, classes] for the numbers [N] of the labels."""
+    rows = len(targets)
+    smoothed = np.full((rows, classes), 1 / (rows + classes))
     smoothed[np.arange(rows), targets] = (rows + 1) / (rows + classes)
-    return lambda temperature: float(
-        -(smoothed * log_softmax(outputs / temperature, axis=1)).sum(axis=1).mean()
-    )
+    return smoothed
+
+
+def _smoothed_of_several(targets: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Platt's targets [N, classes] for targets [N, classes] of 1 and 0."""
+    rows = len(targets)
+    return (rows * targets + 1) / (rows + 2)
 
 
 def head_folder(task: str) -> str:

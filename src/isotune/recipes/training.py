@@ -10,6 +10,17 @@ from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
+
+def _different(shares: tuple[float, ...]) -> tuple[float, ...]:
+    """Refuses shares of which two are equal."""
+    for share in shares:
+        if shares.count(share) > 1:
+            raise ValueError(f"{share:g} stands there twice; give each share once")
+    return shares
+
+
+Shares = Annotated[tuple[Share, ...], Field(min_length=1), AfterValidator(_different)]
+
 WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
 """The options of a stage whose method takes no steps."""
 
@@ -156,7 +167,7 @@ class TrainingOptions(BaseModel):
     greater loss ends the stage, and its step doesn't count. Without dev pairs the step of the last
     evaluation before that loss is kept. Unset: general pairs are not looked at."""
 
-    interpolations: Annotated[tuple[Share, ...], Field(min_length=1)] | None = None
+    interpolations: Shares | None = None
     """Shares of the way from the stage's start to its end, such as 0.5 0.25 1. The weights at each
     share are a candidate when the stage is over (WiSE-FT, Wortsman et al. 2022), beside the start
     and the best step. Dev pairs choose among them as confidence says. Without dev pairs the first

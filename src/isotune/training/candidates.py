@@ -7,7 +7,8 @@ are candidates too.
 
 With dev data, the gentlest candidate is kept that the best one doesn't beat by more than chance.
 Gentle is what is near the start. Without dev data, the share that the recipe names first is kept.
-A candidate that loses more on general pairs than `most_forgotten` is not kept.
+A candidate that loses more on general pairs than `most_forgotten`, or whose vectors can't be
+scored, is not kept.
 """
 
 import math
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.engine.step import Parts
+from isotune.errors import UselessVectors
 from isotune.evaluation.results import place_of_step
 from isotune.evaluation.vectors import Floats
 from isotune.files import inside
@@ -141,36 +143,44 @@ class Candidates:
         smaller = sorted((share for share in others if share < first), reverse=True)
         step = self._progress.step
         measured = self._measure(Candidate(step, first))
-        if self._is_allowed(measured):
+        if measured is not None:
             return Choice(measured, "its share stands first, and no dev data choose")
-        gentler = [*(Candidate(step, share) for share in smaller), *self._steps(), START]
-        while not self._is_allowed(measured):
+        gentler = [Candidate(step, share) for share in smaller]
+        gentler += [*self._steps(), START]
+        while measured is None:
             measured = self._measure(gentler.pop(0))
-        return Choice(measured, "bolder candidates lose too much on general pairs")
+        return Choice(measured, "the log says why bolder candidates can't be kept")
 
     def _choose_by_dev(self) -> Choice:
         """The gentlest candidate that the best one does not beat by more than chance."""
+        allowed = self._measure_all()
+        scores = []
+        samples = []
+        for measured in allowed:
+            assert measured.dev is not None
+            assert measured.dev.samples is not None
+            scores.append(measured.dev.value)
+            samples.append(measured.dev.samples)
+        confidence = self._selection.options.confidence
+        kept = gentlest_of_the_best(np.stack(samples), scores, confidence)
+        best = int(np.argmax(scores))
+        if kept == best:
+            return Choice(allowed[kept], _why_the_best(allowed[best], confidence))
+        lead = samples[best] - samples[kept]
+        return Choice(allowed[kept], _why_not_the_best(allowed[best], lead, confidence))
+
+    def _measure_all(self) -> list[ScoredCandidate]:
+        """The candidates that may be kept. Gentle ones stand first: the start is number 0."""
         candidates = [START, *self._steps()]
         for share in self._shares:
             candidates.append(Candidate(self._progress.step, share))
         candidates.sort(key=lambda each: distance(self._start, self._weights(each)))
-        allowed = [each for each in map(self._measure, candidates) if self._is_allowed(each)]
-        dev_scores = [each.dev for each in allowed if each.dev is not None]
-        scores = [score.value for score in dev_scores]
-        samples = np.stack([score.samples for score in dev_scores if score.samples is not None])
-        confidence = self._selection.options.confidence
-        kept = gentlest_of_the_best(samples, scores, confidence)
-        best = int(np.argmax(scores))
-        if best == 0:
-            return Choice(allowed[kept], "no candidate scores higher on the dev data")
-        if kept == best:
-            return Choice(allowed[kept], "it is best on the dev data, by more than chance")
-        low, high = 100 * np.quantile(samples[best] - samples[kept], _ends(confidence))
-        return Choice(
-            allowed[kept],
-            f"{allowed[best].candidate} scores higher on the dev data, which may be chance (the "
-            f"difference is {low:+.2f} to {high:+.2f}, {100 * confidence:g} % interval)",
-        )
+        allowed = []
+        for candidate in candidates:
+            measured = self._measure(candidate)
+            if measured is not None:
+                allowed.append(measured)
+        return allowed
 
     @property
     def _shares(self) -> Sequence[float]:
@@ -199,10 +209,29 @@ class Candidates:
         weights, _ = load_tensors(inside(self._run.folder, name))
         return weights
 
-    def _measure(self, candidate: Candidate) -> ScoredCandidate:
-        """Measures a candidate. The encoder has the weights of this candidate afterwards."""
+    def _measure(self, candidate: Candidate) -> ScoredCandidate | None:
+        """Measures a candidate. The encoder has the weights of this candidate afterwards.
+
+        None if the candidate can't be kept: its vectors can't be scored, or it loses too much.
+        """
         load_parts(self._weights(candidate), self._kept)
         self._encoder.eval()
+        recorder = self._run.recorder
+        try:
+            measured = self._score(candidate)
+        except UselessVectors as error:
+            recorder.say(f"candidate, {candidate}: it can't be kept, because {error}")
+            return None
+        self._measured.append(measured)
+        told = _told(measured)
+        if self._is_allowed(measured):
+            recorder.say(told)
+            return measured
+        recorder.say(f"{told}; it can't be kept, because it loses more than most_forgotten")
+        return None
+
+    def _score(self, candidate: Candidate) -> ScoredCandidate:
+        """Scores a candidate, whose weights the encoder has."""
         selection = self._selection
         dev = None
         if selection.scorer is not None:
@@ -210,10 +239,7 @@ class Candidates:
         lost = None
         if selection.general is not None and self._is_between(candidate):
             lost = selection.lost(selection.general(self._encoder).value)
-        measured = ScoredCandidate(candidate, dev, lost)
-        self._measured.append(measured)
-        self._run.recorder.say(_told(measured))
-        return measured
+        return ScoredCandidate(candidate, dev, lost)
 
     def _is_between(self, candidate: Candidate) -> bool:
         """Whether a candidate is on the way from the start to the end, or the end.
@@ -261,6 +287,25 @@ def _told(measured: ScoredCandidate) -> str:
     return told
 
 
+def _why_the_best(best: ScoredCandidate, confidence: float) -> str:
+    """Why the candidate with the best score is kept."""
+    if best.candidate == START:
+        return "no candidate that can be kept scores higher on the dev data"
+    why = "it scores best on the dev data"
+    if confidence:
+        why += ", and beats every gentler candidate by more than chance"
+    return why
+
+
+def _why_not_the_best(best: ScoredCandidate, lead: Floats, confidence: float) -> str:
+    """Why a gentler candidate is kept, over which the best one has this lead [resamples]."""
+    low, high = 100 * np.quantile(lead, _ends(confidence))
+    return (
+        f"{best.candidate} scores higher on the dev data, which may be chance (the difference is "
+        f"{low:+.2f} to {high:+.2f}, {100 * confidence:g} % interval)"
+    )
+
+
 def count_candidates(options: TrainingOptions, has_dev: bool) -> int:
     """How many candidates a stage measures when it is over, unless the first is not allowed."""
     if options.interpolations is None:
@@ -299,9 +344,12 @@ def gentlest_of_the_best(samples: Floats, scores: Sequence[float], confidence: f
 
     `samples` are the scores [C, resamples] of the candidates on the same samples of the dev data,
     and `scores` those on the dev data. A candidate is beaten where the interval of the difference,
-    which has this `confidence`, is above 0. Gentle candidates stand first.
+    which has this `confidence`, is above 0. Gentle candidates stand first. With a confidence of 0,
+    any lead counts: the best score decides.
     """
     best = int(np.argmax(scores))
+    if not confidence:
+        return best
     leads = samples[best] - samples  # [C, resamples]
     lowest, _ = np.quantile(leads, _ends(confidence), axis=1)  # [C]
     return int(np.argmin(lowest > 0))

@@ -235,10 +235,7 @@ def compare_with_start(
         f"evaluating this encoder and the start: {names}"
     )
     if progress.best_step == 0 and progress.best_score is not None:
-        better = "scored better on the dev data than the start"
-        if progress.chosen:
-            better = "was better on the dev data than the start by more than chance"
-        recorder.warn(0, f"no step {better}, so the start was kept")
+        recorder.warn(0, _why_the_start(recipe))
     recorder.start("evaluation", 0, 2)
     before = measure_start()
     recorder.advance()
@@ -256,6 +253,18 @@ def compare_with_start(
     _tell_controls(recorder, comparison.after)
     run.workers.on_rank_zero(partial(_write, run, comparison, compared_on, before, after))
     return comparison
+
+
+def _why_the_start(recipe: Recipe) -> str:
+    """What the log says where dev data choose and the start was kept."""
+    step = "step"
+    better = "scored better on the dev data than the start"
+    trainings = [stage.training for stage in recipe.stages]
+    if any(training.most_forgotten is not None for training in trainings):
+        step = "step that loses no more than most_forgotten"
+    if any(training.interpolations and training.confidence for training in trainings):
+        better += " by more than chance"
+    return f"no {step} {better}, so the start was kept"
 
 
 def _of_copy(measured: MeasuredEncoder, folder: Path, compared_on: ComparedOn) -> MeasuredEncoder:

@@ -29,7 +29,14 @@ from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
 from isotune.methods.method import Method
 from isotune.methods.options import Use
-from isotune.recipes import MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
+from isotune.recipes import (
+    MODEL_KINDS,
+    Recipe,
+    Stage,
+    TrainingOptions,
+    recipe_of_model,
+    resolve,
+)
 from isotune.training import run_folder
 from isotune.training.labels import LabelledData, read_labelled, with_labels
 from isotune.training.outcome import ComparedOn
@@ -276,14 +283,25 @@ class Plan:
         """Which step is kept without dev data; empty with them."""
         if self.recipe.dev_task:
             return ""
-        training = self.recipe.stages[0].training
-        bound = training.most_forgotten
-        if training.interpolations is not None:
-            share, *_ = training.interpolations
-            return f"; the weights at {share:g} of the way from start to end are kept"
+        kept = [_kept_without_dev(stage.training) for stage in self.recipe.stages]
+        if len(set(kept)) == 1:
+            return f"; {kept[0]}"
+        of_stages = [f"in stage {number}, {words}" for number, words in enumerate(kept, 1)]
+        return f"; {'; '.join(of_stages)}"
+
+
+def _kept_without_dev(training: TrainingOptions) -> str:
+    """Which encoder a stage keeps without dev data."""
+    bound = training.most_forgotten
+    if training.interpolations is None:
         if bound is None:
-            return "; the last step, not the best, is kept"
-        return f"; the last step that loses at most {bound:g} on general pairs is kept"
+            return "the last step, not the best, is kept"
+        return f"the last step that loses at most {bound:g} on general pairs is kept"
+    share, *_ = training.interpolations
+    kept = f"the encoder at {share:g} of the way from start to end is kept"
+    if bound is None:
+        return kept
+    return f"{kept}, or a gentler one if it loses more than {bound:g} on general pairs"
 
 
 def tell_recipe(recipe: Recipe, chosen_by_model: str, model: str, run: RunContext) -> None:

@@ -154,9 +154,10 @@ class RunData:
         for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage)
-            chosen: Iterable[Row] = self._to_train_on(source_rows, feed)
             if self.recipe.shares and feed.data == self.recipe.data:
-                chosen = self._in_shares(feed, stage)
+                chosen: Iterable[Row] = self._in_shares(feed, stage)
+            else:
+                chosen = self._to_train_on(source_rows, feed)
             sampled = self._sampled(chosen, feed, stage.training)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
@@ -224,34 +225,35 @@ class RunData:
         return None
 
     def _to_train_on(self, rows: Iterable[Row], feed: Feed) -> Iterable[Row]:
-        """The rows, or in a run with teachers those that are not held out."""
-        if not self.recipe.teachers:
-            return rows
-        return without_held_out(rows, feed.reads or feed.rows)
+        """The rows of a feed that may be trained on: a run with teachers holds out some of them."""
+        if self.recipe.teachers:
+            return without_held_out(rows, feed.reads or feed.rows)
+        return rows
 
     def _in_shares(self, feed: Feed, stage: Stage) -> list[Row]:
         """As many rows of the sources as there can be in the shares of the recipe.
 
-        The sources are read twice, since their rows are counted first.
+        Each source is read twice: its rows are counted, and then drawn.
         """
-
-        def rows_of(source: str) -> Iterable[Row]:
-            return self._to_train_on(self._read([source], feed, stage), feed)
-
-        counts = [sum(1 for _ in rows_of(source)) for source in feed.data]
+        counts = [_count(self._rows_of(source, feed, stage)) for source in feed.data]
         sizes = _sizes_in_shares(counts, self.recipe.shares)
         seed = derive_seed(self.recipe.seed, "shares")
         rows = []
         for source, count, size in zip(feed.data, counts, sizes, strict=True):
+            counted_rows = counted(count, "row")
             if size == 0:
+                shares = ", ".join(f"{share:g}" for share in self.recipe.shares)
                 raise InputError(
-                    f"{source}: {counted(count, 'row')}, of which none is taken in the shares "
-                    f"{', '.join(f'{share:g}' for share in self.recipe.shares)}"
+                    f"{source}: {counted_rows}, of which none is taken in the shares {shares}"
                 )
-            drawn, _ = _draw(rows_of(source), size, seed)
-            self.run.recorder.say(f"shares: {size:,} of the {counted(count, 'row')} of {source}")
+            drawn, _ = _draw(self._rows_of(source, feed, stage), size, seed)
+            self.run.recorder.say(f"shares: {size:,} of the {counted_rows} of {source}")
             rows += drawn
         return rows
+
+    def _rows_of(self, source: str, feed: Feed, stage: Stage) -> Iterable[Row]:
+        """The rows of one of a feed's sources that may be trained on."""
+        return self._to_train_on(self._read([source], feed, stage), feed)
 
     def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of as many as the stage takes, since no step takes a row again."""
@@ -430,6 +432,11 @@ def _sizes_in_shares(counts: Sequence[int], shares: Sequence[float]) -> list[int
     for count, share in zip(counts, shares, strict=True):
         sizes.append(min(count, round(unit * share)))
     return sizes
+
+
+def _count(rows: Iterable[Row]) -> int:
+    """How many rows there are. They are read one after another, and not kept in memory."""
+    return sum(1 for _ in rows)
 
 
 def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -> list[Row]:
