@@ -18,7 +18,7 @@ from isotune.evaluation.classifiers import ClassifierResult, Rows
 from isotune.evaluation.copies import groups_of_copies
 from isotune.evaluation.results import NamedScores
 from isotune.evaluation.sts import correlations
-from isotune.evaluation.transfer import Part, TransferTask
+from isotune.evaluation.transfer import Part, TransferTask, pairs_with_itself
 from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors
 from isotune.methods.classifier import fit_head, has_label
 from isotune.methods.options import ClassifierOptions
@@ -63,14 +63,7 @@ class LabelsApart(TransferTask):
     def pairs(self) -> ScoredPairs:
         """Each text as a pair with itself, by which overlap with the training text is counted."""
         (texts,), numbers = self.tested
-        return ScoredPairs(
-            name=self.name,
-            split="",
-            sentence1=[*texts],
-            sentence2=[*texts],
-            scores=numbers.astype(np.float64),
-            subsets=[self.name] * len(texts),
-        )
+        return pairs_with_itself(self.name, texts, numbers)
 
 
 @dataclass(frozen=True, eq=False)

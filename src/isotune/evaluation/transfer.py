@@ -186,18 +186,23 @@ class ClassificationTask(TransferTask):
     def pairs(self) -> ScoredPairs:
         """Each text as a pair with itself, by which overlap with the training text is counted."""
         (texts,), numbers = self.parts["train"]
-        return ScoredPairs(
-            name=self.name,
-            split="",
-            sentence1=[*texts],
-            sentence2=[*texts],
-            scores=numbers.astype(np.float64),
-            subsets=[self.name] * len(texts),
-        )
+        return pairs_with_itself(self.name, texts, numbers)
 
     def _classify(self, rows: Mapping[str, Rows]) -> ClassifierResult:
         """Trains and tests by folds, which part no text from its copies."""
         return self.classifier(rows, self.groups)
+
+
+def pairs_with_itself(name: str, texts: Sequence[str], numbers: Integers) -> ScoredPairs:
+    """Each of N texts as a pair with itself. Its score is the number of its class, [N]."""
+    return ScoredPairs(
+        name=name,
+        split="",
+        sentence1=[*texts],
+        sentence2=[*texts],
+        scores=numbers.astype(np.float64),
+        subsets=[name] * len(texts),
+    )
 
 
 def load_classification(name: str, source: Source) -> ClassificationTask:
