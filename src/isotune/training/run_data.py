@@ -154,7 +154,7 @@ class RunData:
         for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage)
-            chosen: Iterable[Row] = self._to_train_on(source_rows, feed)
+            chosen: Iterable[Row] = self._to_train_on(source_rows, feed.data, feed)
             if self.recipe.shares and feed.data == self.recipe.data:
                 chosen = self._in_shares(feed, stage)
             sampled = self._sampled(chosen, feed, stage.training)
@@ -223,11 +223,13 @@ class RunData:
             return cache_folder(source)
         return None
 
-    def _to_train_on(self, rows: Iterable[Row], feed: Feed) -> Iterable[Row]:
-        """The rows, or in a run with teachers those that are not held out."""
+    def _to_train_on(
+        self, rows: Iterable[Row], sources: Sequence[str], feed: Feed
+    ) -> Iterable[Row]:
+        """The rows of sources, or in a run with teachers those that are not held out."""
         if not self.recipe.teachers:
             return rows
-        return without_held_out(rows, feed.reads or feed.rows)
+        return without_held_out(rows, feed.reads or feed.rows, ", ".join(sources) or "rows")
 
     def _in_shares(self, feed: Feed, stage: Stage) -> list[Row]:
         """As many rows of the sources as there can be in the shares of the recipe.
@@ -236,7 +238,7 @@ class RunData:
         """
 
         def rows_of(source: str) -> Iterable[Row]:
-            return self._to_train_on(self._read([source], feed, stage), feed)
+            return self._to_train_on(self._read([source], feed, stage), [source], feed)
 
         counts = [sum(1 for _ in rows_of(source)) for source in feed.data]
         sizes = _sizes_in_shares(counts, self.recipe.shares)
