@@ -206,7 +206,7 @@ def test_numbers_that_differ_may_be_scores() -> None:
 
 def test_a_label_that_only_copies_have_may_leave_too_few_to_train_on() -> None:
     rows = [LabelledSentence("one text", label) for label in "ab"]
-    rows.append(LabelledSentence("another", "a"))
+    rows += [LabelledSentence(f"text {number}", "a") for number in range(3)]
     stage = {"method": "classifier", "test_share": 0.5}
     messages = set()
     for seed in range(10):
@@ -217,6 +217,16 @@ def test_a_label_that_only_copies_have_may_leave_too_few_to_train_on() -> None:
             messages.add(str(error))
     (message,) = messages
     assert "the rows to train on have 1 label, and kind single needs 2 or more" in message
+
+
+@pytest.mark.parametrize("texts", [["One text"], ["One text", "one text!"]])
+def test_copies_of_one_text_are_too_few_to_train_on(texts: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "test.csv"
+    path.write_text("text,label\nanother,3\n")
+    stage = {"method": "classifier", "kind": "score", "test_data": [str(path)]}
+    rows = [LabelledSentence(text, "1") for text in texts]
+    with pytest.raises(InputError, match="to train on, of one text; give more texts"):
+        read_labelled(Recipe.from_table({"stages": [stage], "dev": "none"}), rows)
 
 
 def test_an_empty_list_is_a_text_with_none_of_the_labels() -> None:

@@ -115,6 +115,7 @@ def read_labelled(recipe: Recipe, rows: Iterable[FromPython] | None) -> Labelled
         _check_cells(test, options, ", ".join(test_data))
     else:
         train, test = divided(labelled, options, derive_seed(recipe.seed, "rows apart"))
+    _check_texts(train)
     options = _without_untrained(options, train, stage.options)
     return LabelledData(options, train, test, given.commits)
 
@@ -206,6 +207,14 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
         )
     classes = options.classes or tuple(_in_order(texts_of_label))
     return options.model_copy(update={"classes": classes})
+
+
+def _check_texts(train: Labelled) -> None:
+    """Refuses rows to train on that are all copies of one text."""
+    if len({copy_key(row.sentence) for row in train}) < 2:
+        raise InputError(
+            f"labels: {counted(len(train), 'row')} to train on, of one text; give more texts"
+        )
 
 
 def _without_untrained(
