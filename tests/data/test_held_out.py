@@ -1,7 +1,10 @@
 """The share of a text that is held out."""
 
+import pytest
+
 from isotune.data.held_out import ONE_OF, is_held_out, without_held_out
 from isotune.data.rows import Pair, Sentence
+from isotune.errors import InputError
 
 TEXTS = [f"Sentence number {number}." for number in range(4000)]
 
@@ -22,8 +25,15 @@ def test_copies_are_on_one_side() -> None:
 def test_a_row_stays_if_none_of_its_texts_is_held_out() -> None:
     kept = {text for text in TEXTS if not is_held_out(text)}
     rows = map(Sentence, TEXTS)
-    assert [row.sentence for row in without_held_out(rows, Sentence)] == [
+    assert [row.sentence for row in without_held_out(rows, Sentence, "x")] == [
         text for text in TEXTS if text in kept
     ]
     pairs = [Pair(*texts) for texts in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
-    assert list(without_held_out(pairs, Pair)) == [pair for pair in pairs if kept.issuperset(pair)]
+    left = [pair for pair in pairs if kept.issuperset(pair)]
+    assert list(without_held_out(pairs, Pair, "x")) == left
+
+
+def test_a_text_of_which_all_is_held_out_is_refused() -> None:
+    held_out = map(Sentence, filter(is_held_out, TEXTS))
+    with pytest.raises(InputError, match=r"a\.txt: every row is held out, as one of 20 different"):
+        list(without_held_out(held_out, Sentence, "a.txt"))

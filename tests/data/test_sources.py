@@ -506,6 +506,15 @@ def test_a_source_that_is_not_there_fails_before_anything_is_read(
         read([["a sentence"], source], Sentence)
 
 
+@pytest.mark.parametrize("share", ["x", "-1"])
+def test_what_is_no_share_behind_a_file_is_refused(share: str, tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.touch()
+    message = f"{text}*{share}: no file matches this pattern; a share is a number above 0"
+    with pytest.raises(InputError, match=re.escape(message)):
+        read(f"{text}*{share}", Sentence)
+
+
 def test_a_folder_and_no_sources_are_refused(tmp_path: Path) -> None:
     assert f"a folder; name its files with a pattern, such as '{tmp_path}/*.txt'" in refused(
         tmp_path

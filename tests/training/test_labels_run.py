@@ -13,6 +13,7 @@ from isotune.data import LabelledSentence
 from isotune.data.draws import derive_seed
 from isotune.errors import InputError
 from isotune.evaluation.results import Difference
+from isotune.methods.classifier import has_label
 from isotune.methods.options import ClassifierOptions
 from isotune.recipes import Recipe
 from isotune.training import Result
@@ -177,6 +178,8 @@ def test_several_labels_and_numbers_are_scored_on_rows_set_apart(
         ("aaabbb", {"classes": ("a",)}, "unknown label 'b'"),
         ("aaabbb", {"classes": ("a", "b", "c")}, "no row to train on has the label 'c'"),
         (["a", ["a", "b"]] * 3, {}, "has several labels (a, b); the method classifier predicts"),
+        (["a", []] * 3, {}, "has an empty list of labels; the method classifier predicts"),
+        ([[], []], {"kind": "multi"}, "no text has a label; one label or more is needed"),
         (["1", "2", "high"], {"kind": "score"}, "has the label 'high', and kind score predicts"),
     ],
 )
@@ -189,6 +192,52 @@ def test_labels_that_can_not_be_learned_are_refused(
     with pytest.raises(InputError) as error:
         read_labelled(recipe, rows)
     assert message in str(error.value)
+
+
+def test_numbers_that_differ_may_be_scores() -> None:
+    """Labels that are no numbers get no advice to predict numbers."""
+    recipe = Recipe.from_table({"stages": [{"method": "classifier"}], "dev": "none"})
+    for labels, is_told in (("123", True), ("abc", False)):
+        rows = [LabelledSentence(f"text {label}", label) for label in labels]
+        with pytest.raises(InputError) as error:
+            read_labelled(recipe, rows)
+        assert ("kind score" in str(error.value)) == is_told
+
+
+def test_a_label_that_only_copies_have_may_leave_too_few_to_train_on() -> None:
+    rows = [LabelledSentence("one text", label) for label in "ab"]
+    rows += [LabelledSentence(f"text {number}", "a") for number in range(3)]
+    stage = {"method": "classifier", "test_share": 0.5}
+    messages = set()
+    for seed in range(10):
+        recipe = Recipe.from_table({"stages": [stage], "dev": "none", "seed": seed})
+        try:
+            read_labelled(recipe, rows)
+        except InputError as error:
+            messages.add(str(error))
+    (message,) = messages
+    assert "the rows to train on have 1 label, and kind single needs 2 or more" in message
+
+
+@pytest.mark.parametrize("texts", [["One text"], ["One text", "one text!"]])
+def test_copies_of_one_text_are_too_few_to_train_on(texts: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "test.csv"
+    path.write_text("text,label\nanother,3\n")
+    stage = {"method": "classifier", "kind": "score", "test_data": [str(path)]}
+    rows = [LabelledSentence(text, "1") for text in texts]
+    with pytest.raises(InputError, match="to train on, of one text; give more texts"):
+        read_labelled(Recipe.from_table({"stages": [stage], "dev": "none"}), rows)
+
+
+def test_an_empty_list_is_a_text_with_none_of_the_labels() -> None:
+    labels: list[list[str]] = [["a", "b"], ["b"], []] * 10
+    rows = [{"text": f"text {number}", "label": label} for number, label in enumerate(labels)]
+    stage = {"method": "classifier", "kind": "multi"}
+    labelled = read_labelled(Recipe.from_table({"stages": [stage], "dev": "none"}), rows)
+    assert labelled is not None
+    assert len(labelled.train) + len(labelled.test) == len(rows)
+    chosen = has_label([*labelled.train, *labelled.test], labelled.options)
+    assert chosen.sum(axis=0).tolist() == [10, 20]
 
 
 def test_a_run_of_rows_from_python_needs_them_again() -> None:

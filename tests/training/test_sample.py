@@ -134,7 +134,7 @@ def test_a_run_takes_rows_in_shares(train: Train, text: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sources": "a.txt*0"}, r"shares: .*greater than 0 \(got 0"),
+        ({"sources": "a.txt*0"}, r"a.txt\*0: a share is a number above 0, as in a.txt\*2"),
         ({"sources": "gone.txt*2"}, "gone.txt: no such file"),
         ({"sources": "gone*2"}, "unknown file or dataset 'gone'"),
         ({"sources": ["-*2"]}, "standard input is read only once"),

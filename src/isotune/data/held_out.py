@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from isotune.data.rows import R, copy_key, text_fields
+from isotune.errors import InputError
 
 ONE_OF = 20
 """Of this many different sentences, one is held out on average."""
@@ -20,10 +21,21 @@ def is_held_out(text: str) -> bool:
     return number % ONE_OF == 0
 
 
-def without_held_out(rows: Iterable[R], row_type: type[R]) -> Iterator[R]:
-    """The rows whose texts are all trained on; a row has the type `row_type`."""
+def without_held_out(rows: Iterable[R], row_type: type[R], source: str) -> Iterator[R]:
+    """The rows whose texts are all trained on; a row has the type `row_type`.
+
+    Raises:
+        InputError: no row is left of the `source`, which the message names.
+    """
     width = len(text_fields(row_type))
+    is_empty = True
     for row in rows:
         texts = map(str, row[:width])
         if not any(map(is_held_out, texts)):
+            is_empty = False
             yield row
+    if is_empty:
+        raise InputError(
+            f"{source}: every row is held out, as one of {ONE_OF} different sentences is in a run "
+            "with teachers, so none is left to train on; give more text"
+        )

@@ -57,7 +57,7 @@ class LabelledSentence(NamedTuple):
 
 LIST_SEPARATOR = "\x1f"
 """What stands between the labels of a text whose source has a list of them: ASCII's separator of
-units, which no text has."""
+units, which no text has. Alone, it stands for an empty list: a text that has none of the labels."""
 
 HIGHEST_SCORE = 5.0
 """The score of two sentences that mean the same.
@@ -360,10 +360,12 @@ def copy_key(text: str) -> bytes:
 def label_value(value: object, column: str, place: str) -> str:
     """The label of a column; empty for a missing value.
 
-    Several labels, a list, are joined by `LIST_SEPARATOR`. A table turns whole numbers into floats
-    where another row has no value. So 1.0 is the label "1".
+    Several labels, a list, are joined by `LIST_SEPARATOR`, which alone stands for an empty list. A
+    table turns whole numbers into floats where another row has no value. So 1.0 is the label "1".
     """
     if isinstance(value, list | tuple):
+        if not value:
+            return LIST_SEPARATOR
         return LIST_SEPARATOR.join(label_value(part, column, place) for part in value)
     # Integral and Real are the numbers of numpy too.
     if isinstance(value, Integral):

@@ -280,6 +280,9 @@ def files_of(source: str | Path) -> list[Path]:
         paths = sorted(glob.glob(name, recursive=True))
         files = [Path(path) for path in paths if os.path.isfile(path)]
         if not files:
+            file, _, _ = name.rpartition("*")
+            if os.path.isfile(file):
+                advice = f"; a share is a number above 0, as in {file}*0.5"
             raise InputError(f"{name:.200}: no file matches this pattern{advice}")
         return files
     # A name with one of these signs was meant as a path or a sentence, also one of Windows.

@@ -197,6 +197,9 @@ def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:
     """The sources without the shares behind them, as in wiki.txt*2, and the shares.
 
     A source without a share has the share 1. There are no shares if no source has one.
+
+    Raises:
+        InputError: a share is 0.
     """
     names = []
     shares = []
@@ -209,6 +212,11 @@ def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:
         if match and not os.path.exists(source):
             name = match["name"]
             share = float(match["share"])
+            if share == 0:
+                raise InputError(
+                    f"{source}: a share is a number above 0, as in {name}*2; to take no row of a "
+                    "file, leave the file out"
+                )
             has_shares = True
         names.append(name)
         shares.append(share)

@@ -115,6 +115,7 @@ def read_labelled(recipe: Recipe, rows: Iterable[FromPython] | None) -> Labelled
         _check_cells(test, options, ", ".join(test_data))
     else:
         train, test = divided(labelled, options, derive_seed(recipe.seed, "rows apart"))
+    _check_texts(train)
     options = _without_untrained(options, train, stage.options)
     return LabelledData(options, train, test, given.commits)
 
@@ -192,16 +193,28 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
     for label in texts_of_label:
         if options.classes and label not in options.classes:
             raise InputError(f"{source}: {unknown('label', label, options.classes)}")
+    if not texts_of_label:
+        raise InputError(f"{source}: no text has a label; one label or more is needed")
     if options.kind == "single" and len(texts_of_label) < 2:
         raise InputError(f"{source}: all labels are {rows[0].label!r}; two or more are needed")
     if all(len(texts) == 1 for texts in texts_of_label.values()):
+        advice = "give several texts of each label, or name the column of the labels by columns"
+        if all(map(_is_number, texts_of_label)):
+            advice += ", or predict numbers by the method classifier and kind score"
         raise InputError(
             f"{source}: {len(texts_of_label):,} different labels for {len(rows):,} texts, none for "
-            f"two of them: {_names(sorted(texts_of_label))}; name the column of the labels by "
-            "columns, or predict numbers by the method classifier and kind score"
+            f"two of them: {_names(sorted(texts_of_label))}; {advice}"
         )
     classes = options.classes or tuple(_in_order(texts_of_label))
     return options.model_copy(update={"classes": classes})
+
+
+def _check_texts(train: Labelled) -> None:
+    """Refuses rows to train on that are all copies of one text."""
+    if len({copy_key(row.sentence) for row in train}) < 2:
+        raise InputError(
+            f"labels: {counted(len(train), 'row')} to train on, of one text; give more texts"
+        )
 
 
 def _without_untrained(
@@ -209,7 +222,7 @@ def _without_untrained(
 ) -> ClassifierOptions:
     """The options without the classes that no row to train on has.
 
-    Such a class is an error if the user has named it.
+    Such a class is an error if the user has named it, or if too few are left.
     """
     trained: set[str] = set()
     for row in train:
@@ -218,6 +231,12 @@ def _without_untrained(
     if missing:
         raise InputError(f"classes: no row to train on has the label {_names(missing)}")
     classes = tuple(label for label in options.classes if label in trained)
+    fewest = {"single": 2, "multi": 1, "score": 0}[options.kind]
+    if len(classes) < fewest:
+        raise InputError(
+            f"the rows to train on have {counted(len(classes), 'label')}, and kind {options.kind} "
+            f"needs {fewest} or more; give more rows, or a smaller test_share"
+        )
     return options.model_copy(update={"classes": classes})
 
 
@@ -226,10 +245,12 @@ def _check_cells(rows: Labelled, options: ClassifierOptions, source: str) -> Non
     for row in rows:
         where = f"{source}: {row.sentence!r:.60}"
         if LIST_SEPARATOR in row.label and options.kind != "multi":
-            several = ", ".join(row.label.split(LIST_SEPARATOR))
+            labels = ", ".join(row.label.split(LIST_SEPARATOR))
+            has = f"several labels ({labels:.60})"
+            if row.label == LIST_SEPARATOR:
+                has = "an empty list of labels"
             raise InputError(
-                f"{where} has several labels ({several:.60}); the method classifier predicts "
-                "such labels, with kind multi"
+                f"{where} has {has}; the method classifier predicts such labels, with kind multi"
             )
         if options.kind == "score" and not _is_number(row.label):
             raise InputError(

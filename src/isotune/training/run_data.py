@@ -157,7 +157,7 @@ class RunData:
             if self.recipe.shares and feed.data == self.recipe.data:
                 chosen: Iterable[Row] = self._in_shares(feed, stage)
             else:
-                chosen = self._to_train_on(source_rows, feed)
+                chosen = self._to_train_on(source_rows, feed.data, feed)
             sampled = self._sampled(chosen, feed, stage.training)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
@@ -224,11 +224,14 @@ class RunData:
             return cache_folder(source)
         return None
 
-    def _to_train_on(self, rows: Iterable[Row], feed: Feed) -> Iterable[Row]:
-        """The rows of a feed that may be trained on: a run with teachers holds out some of them."""
-        if self.recipe.teachers:
-            return without_held_out(rows, feed.reads or feed.rows)
-        return rows
+    def _to_train_on(
+        self, rows: Iterable[Row], sources: Sequence[str], feed: Feed
+    ) -> Iterable[Row]:
+        """The rows of sources that may be trained on: a run with teachers holds out some."""
+        if not self.recipe.teachers:
+            return rows
+        names = ", ".join(sources) or "rows"
+        return without_held_out(rows, feed.reads or feed.rows, names)
 
     def _in_shares(self, feed: Feed, stage: Stage) -> list[Row]:
         """As many rows of the sources as there can be in the shares of the recipe.
@@ -253,7 +256,7 @@ class RunData:
 
     def _rows_of(self, source: str, feed: Feed, stage: Stage) -> Iterable[Row]:
         """The rows of one of a feed's sources that may be trained on."""
-        return self._to_train_on(self._read([source], feed, stage), feed)
+        return self._to_train_on(self._read([source], feed, stage), [source], feed)
 
     def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of as many as the stage takes, since no step takes a row again."""

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from isotune import Classifier, ClassifierHead, HeadSettings
+from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.pooling import Pooling
@@ -221,6 +222,16 @@ def test_a_process_without_torch_predicts_what_the_classifier_predicts(
     if kind == "multi":
         expected = list(map(list, expected))
     assert predicted == expected
+
+
+def test_a_score_of_zero_is_exported(load: Callable[..., Encoder], tmp_path: Path) -> None:
+    encoder = load(pooling="mean")
+    sentence = read_scored_pairs(onnx_export.TEST_PAIRS).sentence1[0]
+    weights = np.random.default_rng(0).normal(size=(1, encoder.dimension)).astype(np.float32)
+    bias = -(encoder.encode([sentence]) @ weights.T)[0]
+    head = ClassifierHead(HeadSettings(kind="score"), weights, bias)
+    Classifier(encoder, head).save(tmp_path / "encoder")
+    assert export_onnx(tmp_path / "encoder", tmp_path / "onnx") < TOLERANCE
 
 
 def test_a_classifier_of_pairs_is_left_out_of_an_export(
