@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -48,6 +48,8 @@ NO_CONTROLS = (
     "bag of words for labels, BM25 for retrieval."
 )
 
+Scale = Annotated[float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)]
+
 
 def evaluate(
     *encoder: Annotated[Name, ENCODER, Parameter(required=True)],
@@ -63,9 +65,7 @@ def evaluate(
     no_controls: Annotated[bool, Parameter(help=NO_CONTROLS, group="Scores")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
-    scale: Annotated[
-        float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)
-    ] = None,
+    scale: Scale = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Of two or more encoders, a second table has the difference of each from the first. An
@@ -94,15 +94,18 @@ def evaluate(
     encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
     comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
     if not as_json:
-        # The tables name encoders by short labels.
-        short = [label + suffix for label in labels(paths)]
-        shown = dict(zip(encoders, short, strict=True))
-        _print_tables(comparison, aggregation, metric, shown)
+        _print_tables(comparison, aggregation, metric, _short_names(encoders, suffix))
     if calibrate:
         calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
         comparison = comparison.model_copy(update={"calibrations": calibrations})
     if as_json:
         print(comparison.model_dump_json(indent=2))
+
+
+def _short_names(names: Iterable[str], suffix: str) -> dict[str, str]:
+    """The short labels by which the tables name encoders; each name ends in the suffix."""
+    paths = [name.removesuffix(suffix) for name in names]
+    return {path + suffix: label + suffix for path, label in zip(paths, labels(paths), strict=True)}
 
 
 def _check_calibration(paths: Sequence[str], tasks: Sequence[str]) -> None:

@@ -85,15 +85,13 @@ def train(  # noqa: PLR0913
     """Trains a sentence encoder and compares it with the start.
 
     Args:
-        sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`. Behind a
-            source may stand its share of the rows, as in "wiki.txt*2".
+        sources: files, datasets, "hub:owner/name" or "-" (`data.read`), with shares as "a.txt*2".
         out: the run folder to make; by default runs/RECIPE-DATE-TIME.
         rows: sentences, rows of the method's type, dicts or a table (pandas, polars, Arrow,
             `datasets`) in place of sources; `columns` names the columns. Resuming needs them again.
         recipe: a recipe's name or TOML file.
-        method: a method's name; the method's defaults then replace a recipe. With neither, the
-            recipe is "adapt" for a finished encoder, and "default" for any other model; with
-            `teachers` it is "adapt-distil" and "distil".
+        method: a method's name, whose defaults replace a recipe. With neither, a finished encoder
+            gets "adapt" and a model "default"; with `teachers`, "adapt-distil" and "distil".
         pairs: the columns of two texts that belong together, such as ("question", "answer").
             Without recipe and method, the recipe is then "adapt-pairs" or "pairs".
         stand_ins: take data that stand in for published data which are only on the hub.
