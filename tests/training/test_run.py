@@ -475,7 +475,7 @@ def test_a_lower_learning_rate_is_advised_only_where_the_vectors_are_at_fault(
 
     monkeypatch.setattr("isotune.training.selection.score_task", score_task)
     with pytest.raises(
-        TrainingFailed, match=r"after step 4: no score; .*encoder is the encoder of step 0"
+        TrainingFailed, match=r"after step 4: no score; .*encoder is the encoder of the start"
     ) as failure:
         train()
     assert ("lower learning_rate" in str(failure.value)) is advises

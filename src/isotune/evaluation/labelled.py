@@ -20,9 +20,7 @@ from isotune.evaluation.results import NamedScores
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.transfer import Part, TransferTask, pairs_with_itself
 from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors
-from isotune.methods.classifier import fit_head, has_label
 from isotune.methods.options import ClassifierOptions
-from isotune.methods.regression import FOLDS
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,16 @@ class ChosenLogistic:
         weights = ""
         if self.options.balanced:
             weights = ", balanced classes"
+        from isotune.methods.regression import FOLDS
+
         return f"logistic regression, standardised features, C by {FOLDS} folds{weights}"
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Trains on train and tests on test."""
         features, _ = parts["train"]
         tested, _ = parts["test"]
+        from isotune.methods.classifier import fit_head
+
         head = fit_head(self.rows, features.cpu().numpy(), self.options)
         predictions = head.outputs(tested.cpu().numpy()).argmax(1)
         return ClassifierResult(predictions, "trained on train, tested on test", None, ())
@@ -79,6 +81,8 @@ class NumbersApart:
         """Correlations of numbers; or F1 of several labels, over all labels and their mean."""
         texts = [row.sentence for row in (*self.train, *self.test)]
         vectors = sentence_vectors(encoder.encode, texts, self.name)
+        from isotune.methods.classifier import fit_head
+
         head = fit_head(self.train, vectors[: len(self.train)], self.options)
         outputs = head.outputs(vectors[len(self.train) :])
         if self.options.kind == "multi":
@@ -97,6 +101,8 @@ class NumbersApart:
 
     def _of_labels(self, predicted: NDArray[np.bool_]) -> dict[str, float]:
         from sklearn.metrics import f1_score
+
+        from isotune.methods.classifier import has_label
 
         right = has_label(self.test, self.options)
         values = {}

@@ -58,8 +58,10 @@ class TextChanges(Result):
     """Sentences with another nearest sentence; the clearest changes come first."""
 
 
-def sample_sentences(texts: Iterable[str], seed: int, most: int = SENTENCES) -> list[str]:
-    """At most so many different sentences, drawn from the first `READ`."""
+def sample_sentences(texts: Iterable[str], seed: int, most: int | None = None) -> list[str]:
+    """At most `most` different sentences, by default `SENTENCES`, of the first `READ`."""
+    if most is None:
+        most = SENTENCES
     distinct = distinct_texts(islice(texts, READ))
     if len(distinct) <= most:
         return distinct
