@@ -7,7 +7,7 @@ do. The command line prints the message and exits with 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 JOINERS = "\u200c\u200d"
 # An error quotes no more characters of the reason that another library gives.
 LONGEST_REASON = 300
+# As many names stand in an error or a line of the log, which counts the others.
+FEW = 5
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,14 @@ def counted(number: int, noun: str) -> str:
     if noun.endswith("y"):
         return f"{number:,} {noun[:-1]}ies"
     return f"{number:,} {noun}s"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first names in quotes, and how many more there are."""
+    first = ", ".join(repr(name) for name in names[:FEW])
+    if len(names) <= FEW:
+        return first
+    return f"{first} and {len(names) - FEW:,} more"
 
 
 def require_extra(extra: str, *modules: str) -> None:

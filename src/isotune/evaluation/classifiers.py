@@ -84,15 +84,10 @@ class Logistic:
 
     def _predict(self, x: Floats, y: Integers, tested: Floats) -> Integers:
         """The classes of tested rows [M, d], by training rows [N, d] and their classes [N]."""
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-        from threadpoolctl import threadpool_limits
+        from isotune.methods.regression import logistic, trained
 
-        classifier = make_pipeline(StandardScaler(), LogisticRegression(C=self.c, max_iter=1000))
-        # The products of L-BFGS are small: several threads would wait for each other.
-        with threadpool_limits(1, "blas"):
-            return classifier.fit(x, y).predict(tested)
+        weights = np.ones(len(y))
+        return trained(logistic(self.c), x, y, weights).predict(tested)
 
 
 def predict_other_rows(

@@ -35,19 +35,19 @@ class ChosenLogistic:
     @property
     def title(self) -> str:
         """The classifier, and how its regularisation is chosen."""
+        from isotune.methods.regression import FOLDS
+
         weights = ""
         if self.options.balanced:
             weights = ", balanced classes"
-        from isotune.methods.regression import FOLDS
-
         return f"logistic regression, standardised features, C by {FOLDS} folds{weights}"
 
     def __call__(self, parts: Mapping[str, Rows]) -> ClassifierResult:
         """Trains on train and tests on test."""
-        features, _ = parts["train"]
-        tested, _ = parts["test"]
         from isotune.methods.classifier import fit_head
 
+        features, _ = parts["train"]
+        tested, _ = parts["test"]
         head = fit_head(self.rows, features.cpu().numpy(), self.options)
         predictions = head.outputs(tested.cpu().numpy()).argmax(1)
         return ClassifierResult(predictions, "trained on train, tested on test", None, ())
@@ -79,10 +79,10 @@ class NumbersApart:
 
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
         """Correlations of numbers; or F1 of several labels, over all labels and their mean."""
-        texts = [row.sentence for row in (*self.train, *self.test)]
-        vectors = sentence_vectors(encoder.encode, texts, self.name)
         from isotune.methods.classifier import fit_head
 
+        texts = [row.sentence for row in (*self.train, *self.test)]
+        vectors = sentence_vectors(encoder.encode, texts, self.name)
         head = fit_head(self.train, vectors[: len(self.train)], self.options)
         outputs = head.outputs(vectors[len(self.train) :])
         if self.options.kind == "multi":

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, ScoredPairs, read
 from isotune.data.sources import Source
-from isotune.errors import InputError, counted
+from isotune.errors import InputError, counted, first_names
 from isotune.evaluation.classifiers import (
     FOLDS,
     Classifier,
@@ -38,9 +38,6 @@ from isotune.evaluation.task_rows import rows_of
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
 logger = logging.getLogger(__name__)
-
-FEW = 5
-"""So many labels are named in an error or a warning."""
 
 Part: TypeAlias = tuple[Sequence[Sequence[str]], Integers]
 """The N rows of a split: one or two columns of their texts, and their class numbers [N]."""
@@ -156,7 +153,8 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
         *texts, labels_of_rows = zip(*part, strict=True)
         unseen = sorted(set(labels_of_rows) - numbers.keys())
         if unseen:
-            raise InputError(f"{dataset}:{split}: its labels are not in train: {_names(unseen)}")
+            names = first_names(unseen)
+            raise InputError(f"{dataset}:{split}: its labels are not in train: {names}")
         parts[split] = texts, np.array([numbers[label] for label in labels_of_rows])
     return TransferTask(name, classifier, parts, f1=is_paired)
 
@@ -233,7 +231,7 @@ def _check_labels(name: str, labels: Sequence[str], groups: Groups | None) -> No
     if most < FOLDS:
         alone = ""
         if single:
-            alone = f" (at one text alone: {_names(single)})"
+            alone = f" (at one text alone: {first_names(single)})"
         raise InputError(
             f"{name}: {len(texts_of_label):,} different labels for {len(labels):,} texts, "
             f"none for {FOLDS} of them{alone}; the {FOLDS} folds of the evaluation need more "
@@ -244,16 +242,8 @@ def _check_labels(name: str, labels: Sequence[str], groups: Groups | None) -> No
             "%s: %s at one text alone, which no classifier can find: %s",
             name,
             counted(len(single), "label"),
-            _names(single),
+            first_names(single),
         )
-
-
-def _names(labels: Sequence[str]) -> str:
-    """The first labels, and how many more there are."""
-    names = ", ".join(repr(label) for label in labels[:FEW])
-    if len(labels) <= FEW:
-        return names
-    return f"{names} and {len(labels) - FEW:,} more"
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:

@@ -18,7 +18,7 @@ from isotune.data.draws import derive_seed
 from isotune.data.rows import LIST_SEPARATOR, copy_key
 from isotune.data.sources import FromPython, Source
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError, counted, unknown
+from isotune.errors import InputError, counted, first_names, unknown
 from isotune.evaluation import ResampledScores, differences, resampled_scores
 from isotune.evaluation.labelled import RowsApart, rows_apart
 from isotune.evaluation.results import Difference
@@ -27,9 +27,6 @@ from isotune.recipes import Recipe, Stage
 
 NAME = "labels"
 """The name of the task that the rows set apart are."""
-
-FEW = 5
-"""So many labels are named in an error or a line of the log."""
 
 Labelled = Sequence[LabelledSentence]
 
@@ -72,7 +69,7 @@ class LabelledData:
             ("stand at no row set apart", trained.keys() - tested.keys()),
         ):
             if labels:
-                yield f"labels that {what}: {_names(sorted(labels))}"
+                yield f"labels that {what}: {first_names(sorted(labels))}"
 
     def _rows_of_labels(self, rows: Labelled) -> Counter[str]:
         counts: Counter[str] = Counter()
@@ -148,10 +145,11 @@ def divided(
     Copies of a text stand where its first row stands. Several labels, and numbers, count as one
     label.
     """
+    keys = [copy_key(row.sentence) for row in rows]
     label_of_text: dict[bytes, str] = {}
-    for row in rows:
+    for row, key in zip(rows, keys, strict=True):
         label = row.label if options.kind == "single" else ""
-        label_of_text.setdefault(copy_key(row.sentence), label)
+        label_of_text.setdefault(key, label)
     texts_of_label: defaultdict[str, list[bytes]] = defaultdict(list)
     for text, label in label_of_text.items():
         texts_of_label[label].append(text)
@@ -162,8 +160,8 @@ def divided(
         # A label with a single text is trained on.
         count = min(round(options.test_share * len(texts)), len(texts) - 1)
         apart.update(texts[place] for place in order[:count])
-    train = [row for row in rows if copy_key(row.sentence) not in apart]
-    test = [row for row in rows if copy_key(row.sentence) in apart]
+    train = [row for row, key in zip(rows, keys, strict=True) if key not in apart]
+    test = [row for row, key in zip(rows, keys, strict=True) if key in apart]
     if not test:
         raise InputError(
             f"{counted(len(rows), 'row')}: too few to set {options.test_share:g} of each label "
@@ -203,7 +201,7 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
             advice += ", or predict numbers by the method classifier and kind score"
         raise InputError(
             f"{source}: {len(texts_of_label):,} different labels for {len(rows):,} texts, none for "
-            f"two of them: {_names(sorted(texts_of_label))}; {advice}"
+            f"two of them: {first_names(sorted(texts_of_label))}; {advice}"
         )
     classes = options.classes or tuple(_in_order(texts_of_label))
     return options.model_copy(update={"classes": classes})
@@ -229,7 +227,7 @@ def _without_untrained(
         trained.update(options.labels_of(row.label))
     missing = [label for label in given.classes if label not in trained]
     if missing:
-        raise InputError(f"classes: no row to train on has the label {_names(missing)}")
+        raise InputError(f"classes: no row to train on has the label {first_names(missing)}")
     classes = tuple(label for label in options.classes if label in trained)
     fewest = {"single": 2, "multi": 1, "score": 0}[options.kind]
     if len(classes) < fewest:
@@ -272,11 +270,3 @@ def _in_order(labels: Iterable[str]) -> list[str]:
     if all(_is_number(name) for name in names):
         names.sort(key=float)
     return names
-
-
-def _names(labels: Sequence[str]) -> str:
-    """The first labels, and how many more there are."""
-    names = ", ".join(repr(label) for label in labels[:FEW])
-    if len(labels) <= FEW:
-        return names
-    return f"{names} and {len(labels) - FEW:,} more"

@@ -216,9 +216,10 @@ def _write_table(
         if not names:
             names = list(row)
             write(names, prediction.place)
-        if set(row) - set(names):
+        further = set(row) - set(names)
+        if further:
             raise InputError(
-                f"{prediction.place}: it has a column {min(set(row) - set(names))!r} that the "
+                f"{prediction.place}: it has a column {min(further)!r} that the "
                 "first row lacks; write a .jsonl or a .parquet"
             )
         write([_cell(row.get(name)) for name in names], prediction.place)
