@@ -149,3 +149,16 @@ def test_a_model_whose_vectors_overflow_is_refused(
         for path in Path().rglob("*.*")
         if path.suffix in (".npy", ".parquet", ".csv", ".html", ".tsv")
     ]
+
+
+def test_the_first_features_alone(
+    isotune: Call, refused: Refused, tiny_model: Path, text: Path, sentences: list[str]
+) -> None:
+    assert ": 60 vectors of 8 features" in isotune("encode", tiny_model, text, "--dimensions", 8).out
+    whole = Encoder.load(tiny_model).encode(sentences)
+    np.testing.assert_array_equal(np.load("vectors.npy"), whole[:, :8])
+    words = ["encode", tiny_model, text, "--out", "folder"]
+    assert isotune(*words, "--dimensions", 8).code == 0
+    assert "folder: its vectors have 8 features, not 32" in refused(*words)
+    (row, *_) = pq.read_table("folder/text.parquet")["vector"].to_pylist()
+    np.testing.assert_array_equal(row, np.load("vectors.npy")[0])

@@ -103,3 +103,18 @@ def test_errors_are_reported_before_any_encoding(
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
     ]:
         assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")
+
+
+def test_an_encoder_with_fewer_features(
+    isotune: Call, refused: Refused, tiny_model: Path, pairs: Path
+) -> None:
+    shutil.copytree(tiny_model, "tiny")
+    words = ["evaluate", "tiny", "--tasks", pairs, "--dimensions", 32, 4]
+    whole, cut = as_json(isotune, *words).evaluations
+    assert (whole.encoder, cut.encoder) == ("tiny, 32 features", "tiny, 4 features")
+    assert whole.scores() == evaluate(tiny_model, str(pairs)).scores()
+    assert cut.scores() == evaluate(Encoder.load("tiny", dimensions=4), str(pairs)).scores()
+    assert "tiny, 4 features" in isotune(*words).out
+    Encoder.load("tiny").save("saved")
+    line = refused("evaluate", "saved", *words[2:], "--calibrate")
+    assert "--calibrate: leave --dimensions out" in line

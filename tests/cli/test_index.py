@@ -151,3 +151,17 @@ def test_rows_may_be_added_in_another_precision(
     words = ("index", tiny_model, "other.txt", "--out", index, "--precision", "bfloat16")
     assert isotune(*words).code == 0
     assert precisions == ["bfloat16"]
+
+
+def test_an_index_remembers_how_many_features_its_vectors_have(
+    isotune: Call, refused: Refused, tiny_model: Path, sentences: list[str]
+) -> None:
+    table = write_table(sentences)
+    words = ["index", tiny_model, table]
+    assert isotune(*words, "--dimensions", 8).code == 0
+    Path("more.txt").write_text("the man sees a cat\n")
+    assert isotune(*words, "more.txt").out.startswith("index: 31 rows; 1 added")
+    first, *_ = isotune("search", "index", "the man sees a cat", "-k", 1).out.splitlines()
+    assert first == "1.000  the man sees a cat"
+    line = refused(*words, "--dimensions", 16)
+    assert "index: its vectors have 8 features, not 16; give dimensions 8 or none" in line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES, Name
+from isotune.cli.parameters import COLUMNS, DIMENSIONS, ENCODER, PRECISION, SOURCES, Name
 from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
@@ -37,6 +37,7 @@ def encode(
     *file: Annotated[Name, Parameter(help=FILE, required=True)],
     out: Annotated[str, Parameter(help=OUT, metavar="FILE|FOLDER")] = "vectors.npy",
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
+    dimensions: Annotated[int | None, DIMENSIONS] = None,
     precision: Annotated[Precision, PRECISION] = "auto",
     shard: Annotated[
         str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT", group="Folder")
@@ -62,7 +63,12 @@ def encode(
         raise InputError("--shard can't be given with --engine ray, which divides the files")
     if address and not engine:
         raise InputError("--address is for --engine ray; add that")
-    options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
+    options: dict[str, Any] = {
+        "normalize": normalize,
+        "precision": precision,
+        "columns": columns,
+        "dimensions": dimensions,
+    }
     if is_file:
         _encode_to_file(encoder, file, Path(out), **options)
     elif engine:
@@ -115,6 +121,7 @@ def _encode_to_file(
     normalize: bool,
     precision: Precision,
     columns: dict[str, str] | None,
+    dimensions: int | None,
 ) -> None:
     import time
 
@@ -134,7 +141,7 @@ def _encode_to_file(
         rows: Iterable[Sentence] = ()
         if not with_columns:
             rows = read(files, Sentence, columns)
-        model = Encoder.load(encoder, precision=precision)
+        model = Encoder.load(encoder, precision=precision, dimensions=dimensions)
         start = time.perf_counter()
         if with_columns:
             source = Path(files[0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION, Name
+from isotune.cli.parameters import COLUMNS, DIMENSIONS, ENCODER, FILES, ID, PRECISION, Name
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def index(
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("index"),
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     id_column: Annotated[str | None, ID] = None,
+    dimensions: Annotated[int | None, DIMENSIONS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring
@@ -44,11 +45,11 @@ def index(
             raise InputError(
                 f"{file[0]}: an index has its columns and ids already; leave out --columns and --id"
             )
-        rows = _open(out, encoder, precision)
+        rows = _open(out, encoder, precision, dimensions)
         changes = _add_index(rows, other, file[0])
     else:
         documents = read_documents(file, columns, id_column)
-        rows = _open(out, encoder, precision)
+        rows = _open(out, encoder, precision, dimensions)
         changes = rows.add(documents, show_progress=True)
     print(
         f"{out}: {counted(len(rows), 'row')}; {changes.added:,} added, "
@@ -56,15 +57,19 @@ def index(
     )
 
 
-def _open(folder: Path, encoder: str, precision: Precision | None) -> Index:
+def _open(
+    folder: Path, encoder: str, precision: Precision | None, dimensions: int | None
+) -> Index:
     """Opens the index in a folder, or makes a new one."""
     from isotune.use.search import Index
     from isotune.use.search.index import DESCRIPTION
 
     if not (folder / DESCRIPTION).exists():
-        return Index.create(folder, encoder, precision=precision or "auto")
-    # Without --precision, the precision of the first rows is used again.
-    return Index.open(folder, encoder, precision=precision)
+        return Index.create(
+            folder, encoder, precision=precision or "auto", dimensions=dimensions
+        )
+    # Without --precision and --dimensions, those of the first rows are used again.
+    return Index.open(folder, encoder, precision=precision, dimensions=dimensions)
 
 
 def _add_index(rows: Index, other: Index, name: str) -> Changes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PRECISION, Name, labels, within
+from isotune.cli.parameters import DIMENSIONS, PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def serve(
     ] = (),
     queue: Annotated[int, Parameter(help=QUEUE, group="Access"), within(1, 1e6)] = 256,
     timeout: Annotated[float, Parameter(help=TIMEOUT, group="Access"), within(0.001, 1e6)] = 60.0,
+    dimensions: Annotated[int | None, DIMENSIONS] = None,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /predict, /search,
@@ -67,7 +68,7 @@ def serve(
     # The address comes first: loading takes seconds, and the port may be taken.
     listener, url = listen(host, port)
     with listener:
-        encoders, classifiers = _load(names, short, precision)
+        encoders, classifiers = _load(names, short, precision, dimensions)
         limits = Limits(requests=queue, seconds=timeout)
         app = application(
             encoders,
@@ -83,9 +84,9 @@ def serve(
 
 
 def _load(
-    names: Sequence[str], short: Sequence[str], precision: Precision
+    names: Sequence[str], short: Sequence[str], precision: Precision, dimensions: int | None
 ) -> tuple[dict[str, Encoder], dict[str, Classifier]]:
-    """Loads the encoders, by their short names, and their classifiers.
+    """Loads the encoders, by their short names, and their classifiers, which read whole vectors.
 
     A classifier has the short name of its encoder, with the name of its task, if it has one.
     """
@@ -98,6 +99,8 @@ def _load(
     for label, name in zip(short, names, strict=True):
         encoder = Encoder.load(name, precision=precision)
         encoders[label] = encoder
+        if dimensions is not None:
+            encoders[label] = encoder.cut_to(dimensions)
         for task, classifier in classifiers_of(encoder, local_folder(name)).items():
             of_task = f"{label}/{task}" if task else label
             classifiers[of_task] = classifier
@@ -110,9 +113,12 @@ def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index |
         return None
     from isotune.use.search import Index
 
-    fingerprint = Index.open(folder).description["fingerprint"]
+    description = Index.open(folder).description
+    kept = description["dimension"]
     for encoder in encoders.values():
-        if encoder.fingerprint() == fingerprint:
+        if encoder.dimension < kept:
+            continue
+        if encoder.cut_to(kept).fingerprint() == description["fingerprint"]:
             return Index.open(folder, encoder)
     return Index.open(folder, next(iter(encoders.values())))
 

@@ -166,9 +166,13 @@ def test_openais_client_can_name_the_type_of_the_input(
     np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-6)
 
 
-def test_openais_client_may_ask_for_the_dimensions_that_there_are(client: openai.OpenAI) -> None:
-    answer = client.embeddings.create(model="tiny", input="a dog", dimensions=32)
-    assert len(answer.data[0].embedding) == 32
+@pytest.mark.parametrize("dimensions", [1, 8, 32])
+def test_openais_client_may_ask_for_fewer_dimensions(
+    client: openai.OpenAI, tiny: Encoder, dimensions: int
+) -> None:
+    answer = client.embeddings.create(model="tiny", input="a dog", dimensions=dimensions)
+    expected = tiny.cut_to(dimensions).encode("a dog", normalize=True)
+    np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-6)
 
 
 def test_openais_client_gets_its_errors(client: openai.OpenAI) -> None:
@@ -178,8 +182,8 @@ def test_openais_client_gets_its_errors(client: openai.OpenAI) -> None:
     assert refused.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
         client.embeddings.create(model="tiny", input=[[1, 2, 3]])
-    with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
-        client.embeddings.create(model="tiny", input="a dog", dimensions=8)
+    with pytest.raises(openai.BadRequestError, match="dimensions 33: vectors of tiny have 32"):
+        client.embeddings.create(model="tiny", input="a dog", dimensions=33)
 
 
 def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:

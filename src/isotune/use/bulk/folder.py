@@ -81,6 +81,7 @@ def encode_files(
     precision: Precision | None = None,
     normalize: bool = False,
     columns: Mapping[str, str] | None = None,
+    dimensions: int | None = None,
     shard: str = "1/1",
     advance: Advance | None = None,
 ) -> Outcome:
@@ -88,13 +89,16 @@ def encode_files(
 
     Sources are files, patterns and folders; these and `out` may be in an object store, such as
     s3://bucket/texts. A file that can't be read is named at the end. A folder that is there was
-    made by the same options. `columns` is {"sentence": column}. Of eight processes that share the
+    made by the same options. `columns` is {"sentence": column}; `dimensions` are the features of a
+    vector that are kept, None for all. Of eight processes that share the
     files, the second has the `shard` "2/8".
     """
     parts = find_parts(sources)
     parts_of_shard = _of_shard(parts, shard)
     number_type = resolved(precision, default_device())
-    folder, loaded = open_folder(Place.of(out), encoder, number_type, normalize, columns)
+    folder, loaded = open_folder(
+        Place.of(out), encoder, number_type, normalize, columns, dimensions
+    )
     files = 0
     rows = 0
     cut = 0
@@ -247,6 +251,12 @@ class VectorFolder:
             theirs = read_json(file)
         settings = self.settings()
         name = self.place.name
+        dimension = theirs.get("dimension")
+        if dimension != self.dimension:
+            raise InputError(
+                f"{name}: its vectors have {dimension} features, not {self.dimension}; name another "
+                "folder or give the same encoder and dimensions"
+            )
         if theirs.get("fingerprint") != self.fingerprint:
             other = theirs.get("encoder")
             raise InputError(
@@ -300,9 +310,10 @@ def open_folder(
     precision: Precision | None,
     normalize: bool,
     columns: Mapping[str, str] | None,
+    dimensions: int | None,
 ) -> tuple[VectorFolder, Encoder]:
     """Loads the encoder, and opens the folder of its vectors."""
-    loaded = Encoder.load(encoder, precision=precision)
+    loaded = Encoder.load(encoder, precision=precision, dimensions=dimensions)
     folder = VectorFolder(
         place=place,
         encoder=encoder,

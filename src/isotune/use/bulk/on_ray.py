@@ -31,6 +31,7 @@ def encode_on_ray(
     columns: Mapping[str, str] | None = None,
     precision: Precision | None = None,
     normalize: bool = False,
+    dimensions: int | None = None,
     advance: Advance | None = None,
 ) -> Outcome:
     """Makes the files of vectors that are not there, as `encode_files` does.
@@ -40,7 +41,7 @@ def encode_on_ray(
         sources: files, patterns, folders and URIs, which every machine can read.
         out: a folder or a URI, which every machine can write.
         address: the cluster, as for `ray.init`; else the one at RAY_ADDRESS, or this machine.
-        columns, precision, normalize, advance: as `encode_files` has them.
+        columns, precision, normalize, dimensions, advance: as `encode_files` has them.
     """
     parts = find_parts(sources)
     if os.path.exists(encoder):
@@ -53,7 +54,7 @@ def encode_on_ray(
         device = "cuda"
     ((_, number_type),) = spread(partial(resolved, precision), [device], gpus)
     number_type = cast(Precision | None, number_type)
-    folder, _ = open_folder(Place.of(out), encoder, number_type, normalize, columns)
+    folder, _ = open_folder(Place.of(out), encoder, number_type, normalize, columns, dimensions)
     files = 0
     rows = 0
     cut = 0
@@ -73,15 +74,17 @@ def encode_on_ray(
 
 def _encode(folder: VectorFolder, part: Part) -> Encoded:
     """Makes a file of vectors."""
-    encoder = _loaded(folder.encoder, folder.precision, folder.fingerprint)
+    encoder = _loaded(folder.encoder, folder.precision, folder.dimension, folder.fingerprint)
     return folder.encode(part, encoder)
 
 
 @lru_cache(maxsize=1)
-def _loaded(encoder: str, precision: Precision | None, fingerprint: str) -> Encoder:
+def _loaded(
+    encoder: str, precision: Precision | None, dimension: int, fingerprint: str
+) -> Encoder:
     """The encoder of this process."""
     tune_process()
-    loaded = Encoder.load(encoder, precision=precision)
+    loaded = Encoder.load(encoder, precision=precision, dimensions=dimension)
     if loaded.fingerprint() != fingerprint:
         raise InputError(f"{encoder}: a machine of the cluster has another encoder in this place")
     return loaded

@@ -136,6 +136,7 @@ class Index:
         encoder: str | Path | Encoder,
         *,
         precision: Precision | None = None,
+        dimensions: int | None = None,
     ) -> Index:
         """Creates an empty index in a new or empty folder.
 
@@ -144,13 +145,15 @@ class Index:
             encoder: a folder or a hub name, which `open` will load again; or a loaded encoder,
                 which `open` has to be given again.
             precision: what a named encoder computes in; None for the type of its weights.
+            dimensions: how many features of a vector to keep, the first ones; None for all. The
+                index remembers it.
 
         Raises:
             InputError: the folder is not empty or can't be written, the encoder can't be loaded, or
                 LanceDB is not installed.
         """
         folder = Path(folder)
-        loaded = _loaded(encoder, precision)
+        loaded = _loaded(encoder, precision, dimensions)
         description = _description(encoder, loaded, precision)
         with as_input_error(OSError, f"{folder}: it can't be written"):
             make_folder(folder)
@@ -184,6 +187,7 @@ class Index:
         encoder: str | Path | Encoder | None = None,
         *,
         precision: Precision | None = None,
+        dimensions: int | None = None,
     ) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy is given.
 
@@ -191,9 +195,11 @@ class Index:
             folder: the folder of the index.
             encoder: a copy of the encoder that made the vectors. An index without rows takes any.
             precision: what a named encoder computes in; None for what the index was made with.
+            dimensions: how many features the vectors have; None for as many as in the index.
 
         Raises:
-            InputError: the folder has no index, or the vectors are of another encoder.
+            InputError: the folder has no index, or the vectors are of another encoder or have
+                another number of features.
         """
         path = Path(folder, DESCRIPTION)
         if not path.exists():
@@ -205,7 +211,7 @@ class Index:
             raise InputError(f"{path}: it does not describe an index; make a new index")
         index = cls(path.parent, description)
         if encoder is not None:
-            index._use(encoder, precision)
+            index._use(encoder, precision, dimensions)
         return index
 
     @property
@@ -376,11 +382,21 @@ class Index:
             rows = self.store.nearest(vector, k, where)
         return [_hit(row, vector) for row in rows]
 
-    def _use(self, encoder: str | Path | Encoder, precision: Precision | None = None) -> Encoder:
-        """Takes an encoder, loaded or by its name, if it made the vectors or if there are none."""
+    def _use(
+        self,
+        encoder: str | Path | Encoder,
+        precision: Precision | None = None,
+        dimensions: int | None = None,
+    ) -> Encoder:
+        """Takes an encoder, loaded or by its name, if it made the vectors or if there are none.
+
+        Its vectors are cut as those of the index are.
+        """
         if precision is None:
             precision = self.description["precision"]
-        loaded = _loaded(encoder, precision)
+        loaded = _loaded(encoder, precision, dimensions)
+        if len(self):
+            loaded = self._cut(loaded, dimensions)
         fingerprint = loaded.fingerprint()
         if fingerprint != self.description["fingerprint"]:
             if len(self):
@@ -392,6 +408,22 @@ class Index:
         self._encoder = loaded
         return loaded
 
+    def _cut(self, encoder: Encoder, dimensions: int | None) -> Encoder:
+        """An encoder with vectors as long as those of the index, or shorter ones if it has no more.
+
+        Raises:
+            InputError: other `dimensions` were asked for.
+        """
+        kept: int = self.description["dimension"]
+        if dimensions not in (None, kept):
+            raise InputError(
+                f"{self.folder}: its vectors have {kept} features, not {dimensions}; give "
+                f"dimensions {kept} or none, or make a new index"
+            )
+        if encoder.dimension > kept:
+            return encoder.cut_to(kept)
+        return encoder
+
     def _other_encoder(self, fingerprint: str, name: object) -> InputError:
         return InputError(
             f"{self.folder}: its vectors are of the encoder {self.description['encoder'] or ''} "
@@ -400,10 +432,14 @@ class Index:
         )
 
 
-def _loaded(encoder: str | Path | Encoder, precision: Precision | None) -> Encoder:
-    if isinstance(encoder, Encoder):
+def _loaded(
+    encoder: str | Path | Encoder, precision: Precision | None, dimensions: int | None
+) -> Encoder:
+    if not isinstance(encoder, Encoder):
+        return Encoder.load(encoder, precision=precision, dimensions=dimensions)
+    if dimensions is None:
         return encoder
-    return Encoder.load(encoder, precision=precision)
+    return encoder.cut_to(dimensions)
 
 
 def _description(

@@ -32,6 +32,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.calibration import Calibration, required
 from isotune.encoder.classifier import Classifier
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import cut_units
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
 from isotune.files import read_json
@@ -76,7 +77,9 @@ class Service:
     index: Index
     """The index, if the server searches one."""
     index_model: str
-    """The name of the index's encoder."""
+    """The name of the encoder whose vectors the index has, or has cut."""
+    index_calibration: Calibration | None
+    """What the cosines of the index mean."""
 
     def __init__(
         self,
@@ -93,9 +96,13 @@ class Service:
         self.state = bodies.Health(has_keys, index is not None)
         if index is not None:
             self.index = index
+            # The index cuts the vectors of an encoder by a copy that shares the weights.
             self.index_model = next(
-                name for name, encoder in encoders.items() if encoder is index.encoder
+                name
+                for name, encoder in encoders.items()
+                if encoder.backbone is index.encoder.backbone
             )
+            self.index_calibration = index.encoder.calibration
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
@@ -225,14 +232,16 @@ class Service:
             texts = [texts]
         model, encoder = self.named(body.model)
         size = encoder.dimension
-        if body.dimensions not in (None, size):
-            message = (
-                f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
-            )
+        dimensions = size
+        if body.dimensions is not None:
+            dimensions = body.dimensions
+        if not 1 <= dimensions <= size:
+            message = f"dimensions {dimensions}: vectors of {model} have {size}; give 1 to {size}"
             raise Refused(400, message, param="dimensions")
         role = bodies.ROLES.get(body.input_type or "")
         encoded = await self.encode(scope, model, texts, "input", role)
-        data = _written(encoded.vectors, body.encoding_format == "base64")
+        vectors = cut_units(encoded.vectors, dimensions)
+        data = _written(vectors, body.encoding_format == "base64")
         usage = bodies.Usage(encoded.tokens, encoded.tokens)
         return answer(bodies.Embeddings([], model, usage), "data", data, len(texts))
 
@@ -301,14 +310,15 @@ class Service:
         if body.hybrid and size > most:
             message = f"a query of {size:,} characters; that of a hybrid search may have {most:,}"
             raise Refused(400, message, param="query")
-        calibration = self.calibrations[self.index_model]
+        calibration = self.index_calibration
         least = -math.inf
         if body.probability:
             least = required(calibration).cosine(body.probability)
         encoded = await self.encode(scope, self.index_model, [query], "query", "query")
+        (vector,) = cut_units(encoded.vectors, self.index.encoder.dimension)
 
         def find() -> list[bytes]:
-            hits = _found(self.index, body, encoded.vectors[0])
+            hits = _found(self.index, body, vector)
             near = [hit for hit in hits if hit.cosine >= least]
             return _described(near, calibration)
 
@@ -406,12 +416,12 @@ def application(
 ) -> ASGIApp:
     """Makes the whole ASGI application for encoders by name; the first answers where none is named.
 
-    The `classifiers`, by name, are those of these encoders.
+    The `classifiers`, by name, are those of these encoders, or of their vectors before a cut.
 
     Requests need one of the `keys`. Without keys, they have to call the server by one of the
     `hosts`, if there are any: so a page of the web that lets a name of its own point here (DNS
     rebinding) can't reach it. Scripts of the pages of `origins` may call the server (CORS). The
-    encoder of the `index` is one of the encoders.
+    encoder of the `index` is one of the encoders, or a cut of one.
     """
     service = Service(encoders, classifiers, limits, index, bool(keys))
     operations = service.operations()

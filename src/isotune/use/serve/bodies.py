@@ -97,7 +97,10 @@ class EmbeddingsRequest(Struct):
     ] = None
     dimensions: Annotated[
         int | None,
-        Meta(description="The length of a vector. Only the encoder's own length is allowed."),
+        Meta(
+            description="How many features of a vector to keep, the first ones; the vector has "
+            "length 1 again. Unset: all features."
+        ),
     ] = None
 
 
