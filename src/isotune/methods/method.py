@@ -251,8 +251,8 @@ class Additions:
             encoder.heads.extend(scaling)
         if self.heads and is_cut(encoder.heads):
             raise InputError(
-                f"the encoder's vectors are cut to {encoder.dimension} features (truncate_dim), and "
-                "this method adds a layer behind them; remove truncate_dim from a copy of the "
+                f"the encoder's vectors are cut to {encoder.dimension} features (truncate_dim), "
+                "and this method adds a layer behind them; remove truncate_dim from a copy of the "
                 "folder, and cut afterwards"
             )
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)

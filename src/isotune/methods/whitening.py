@@ -37,25 +37,29 @@ class Whitening(ClosedForm):
             raise InputError(
                 f"dimensions {dimensions}: the encoder's vectors have {d}; keep that many or fewer"
             )
-        whitened = Dense(d, dimensions, activation="Identity")
-        nn.init.eye_(whitened.linear.weight)
-        nn.init.zeros_(whitened.linear.bias)
-        self.adds = Additions(heads=(whitened,))
+        head = Dense(d, dimensions, activation="Identity")
+        nn.init.eye_(head.linear.weight)
+        nn.init.zeros_(head.linear.bias)
+        self.adds = Additions(heads=(head,))
         self.dimensions = dimensions
 
     def check(self, texts: int) -> None:
         """Checks that there are more texts than features to keep."""
         if texts <= self.dimensions:
             raise InputError(
-                f"whitening to {self.dimensions} dimensions: there are {texts} sentences, and more "
+                f"{self.dimensions} dimensions: there are {texts} sentences, and more "
                 "of them than dimensions are needed; give more text, or keep fewer dimensions"
             )
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Computes the map from the pooled vectors [N, d] of the text, after the earlier heads."""
-        *_, whitened = encoder.heads
+        *_, head = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
-        whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
+        head.load_state_dict(self.map_of(features, encoder.dimension).state_dict())
+
+    def map_of(self, vectors: Tensor, dimensions: int) -> Dense:
+        """The map of vectors [N, d] to as many dimensions."""
+        return whitening(vectors, dimensions)
 
 
 def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
@@ -64,12 +68,9 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
     U diag(s) U^T is the covariance of the vectors. The map has d features of input and `dimensions`
     of output; None keeps all.
     """
-    n, d = vectors.shape
+    d = vectors.shape[1]
     dimensions = dimensions or d
-    sums = [chunk.double().sum(0) for chunk in vectors.split(CHUNK_VECTORS)]
-    mean = torch.stack(sums).sum(0) / n  # [d]
-    # The variances, largest first, and the directions.
-    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], [d, d]
+    mean, s, ut = directions(vectors)
     # A variance below the rounding of float32 vectors is no variance.
     varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
     head = Dense(d, dimensions, activation="Identity")
@@ -79,6 +80,17 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)
     return head
+
+
+def directions(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean [d] of vectors [N, d], their variances [d], largest first, and the directions.
+
+    The directions [d, d] are rows of length 1. All are float64.
+    """
+    sums = [chunk.double().sum(0) for chunk in vectors.split(CHUNK_VECTORS)]
+    mean = torch.stack(sums).sum(0) / len(vectors)  # [d]
+    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], [d, d]
+    return mean, s, ut
 
 
 def second_moments(vectors: Tensor, centre: Tensor | float = 0.0) -> Tensor:
