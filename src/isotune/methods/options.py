@@ -597,14 +597,14 @@ class WhiteningOptions(MethodOptions):
 
 
 class PCAOptions(WhiteningOptions):
-    """PCA: a linear map after which the first features vary most over the training text.
+    """PCA: a linear map after which the first features are the leading directions of the text.
 
     It takes no steps.
     """
 
     dimensions: Count | None = None
-    """Features to keep, those of the largest variance. Unset: all, and isotune encode, index, serve
-    and evaluate can keep fewer."""
+    """Directions to keep, the leading ones. Unset: all; then isotune encode, index, serve and
+    evaluate can keep fewer."""
 
 
 class SIFOptions(MethodOptions):

@@ -68,9 +68,12 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
     U diag(s) U^T is the covariance of the vectors. The map has d features of input and `dimensions`
     of output; None keeps all.
     """
-    d = vectors.shape[1]
+    n, d = vectors.shape
     dimensions = dimensions or d
-    mean, s, ut = directions(vectors)
+    sums = [chunk.double().sum(0) for chunk in vectors.split(CHUNK_VECTORS)]
+    mean = torch.stack(sums).sum(0) / n  # [d]
+    # The variances, largest first, and the directions.
+    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], [d, d]
     # A variance below the rounding of float32 vectors is no variance.
     varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
     head = Dense(d, dimensions, activation="Identity")
@@ -80,17 +83,6 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)
     return head
-
-
-def directions(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean [d] of vectors [N, d], their variances [d], largest first, and the directions.
-
-    The directions [d, d] are rows of length 1. All are float64.
-    """
-    sums = [chunk.double().sum(0) for chunk in vectors.split(CHUNK_VECTORS)]
-    mean = torch.stack(sums).sum(0) / len(vectors)  # [d]
-    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], [d, d]
-    return mean, s, ut
 
 
 def second_moments(vectors: Tensor, centre: Tensor | float = 0.0) -> Tensor:
