@@ -14,6 +14,7 @@ from isotune.kernels import Precision
 if TYPE_CHECKING:
     from isotune.encoder.classifier import Classifier
     from isotune.encoder.encoder import Encoder
+    from isotune.use.quantization import Ranges
     from isotune.use.search import Index
 
 ENCODERS = (
@@ -22,6 +23,10 @@ ENCODERS = (
     "none."
 )
 INDEX = "An index that /search searches, made by isotune index with one of these encoders."
+RANGES = (
+    "The ranges that isotune encode --vectors int8 has written, such as vectors.ranges.json: "
+    "vectors of their encoder can be asked for as int8."
+)
 HOST = (
     "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from "
     "everywhere."
@@ -39,6 +44,7 @@ TIMEOUT = "After how many seconds of waiting a request is answered with status 5
 def serve(
     *encoder: Annotated[Name, Parameter(help=ENCODERS, required=True)],
     index: Annotated[Path | None, Parameter(help=INDEX, metavar="DIR")] = None,
+    ranges: Annotated[Path | None, Parameter(help=RANGES, metavar="FILE")] = None,
     host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
     port: Annotated[int, Parameter(help=PORT)] = 8000,
     keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE", group="Access")] = None,
@@ -78,6 +84,7 @@ def serve(
             origins=origins,
             index=_open_index(index, encoders),
             hosts=_local_hosts(listener.getsockname()[0], host, accepted),
+            ranges=_read_ranges(ranges, encoders),
         )
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)
@@ -121,6 +128,23 @@ def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index |
         if encoder.cut_to(kept).fingerprint() == description["fingerprint"]:
             return Index.open(folder, encoder)
     return Index.open(folder, next(iter(encoders.values())))
+
+
+def _read_ranges(path: Path | None, encoders: Mapping[str, Encoder]) -> dict[str, Ranges]:
+    """The ranges of a file, by the name of the encoder whose vectors they are of."""
+    if path is None:
+        return {}
+    from isotune.errors import InputError
+    from isotune.use.quantization import Ranges
+
+    ranges = Ranges.read(path)
+    kept = len(ranges.least)
+    for name, encoder in encoders.items():
+        if encoder.dimension < kept:
+            continue
+        if encoder.cut_to(kept).fingerprint() == ranges.fingerprint:
+            return {name: ranges}
+    raise InputError(f"{path}: the ranges are of no encoder that is served; name that encoder too")
 
 
 def _local_hosts(address: str, host: str, keys: Sequence[str]) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ INSTEAD = {
     "device": "use isotune.Encoder.load(model, device=...)",
     "precision": "use isotune.Encoder.load(model, precision=...)",
     "prompt": "use isotune.Encoder.load(model, prompt=...)",
+    "truncate_dim": "use isotune.Encoder.load(model, dimensions=...)",
 }
 # The settings of a folder in which one prompt is that of all texts.
 NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}

@@ -26,9 +26,7 @@ def test_vectors_are_those_of_truncate_dim(
         encoder.heads.append(Normalize())
     encoder.save(tmp_path / "whole")
     cut = Encoder.load(tmp_path / "whole", dimensions=dimensions)
-    theirs = SentenceTransformer(
-        str(tmp_path / "whole"), device="cpu", truncate_dim=dimensions
-    )
+    theirs = SentenceTransformer(str(tmp_path / "whole"), device="cpu", truncate_dim=dimensions)
     for normalize in (False, True):
         expected = theirs.encode(sentences, normalize_embeddings=normalize)
         vectors = cut.encode(sentences, normalize=normalize)
