@@ -49,9 +49,15 @@ NO_CONTROLS = (
 )
 
 DIMENSIONS = (
-    "Evaluate each encoder with this many features of a vector, the first ones; of several numbers, "
-    "with each of them. Unset: as many as the encoder's folder says (truncate_dim), or else all."
+    "Evaluate each encoder with this many features of a vector, the first ones; with several "
+    "numbers, with each of them. Unset: as many as the encoder's folder says (truncate_dim), or "
+    "else all."
 )
+COST = (
+    "Measure what each encoder costs, beside its scores: the sentences that one thread encodes a "
+    "second on this machine, the MB of its weights, and the bytes of a vector."
+)
+FIGURE = "With --cost: draw the first score against the speed, into this new PNG file."
 
 Scale = Annotated[float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)]
 
@@ -73,6 +79,8 @@ def evaluate(
         Parameter(help=DIMENSIONS, metavar="NUMBER...", consume_multiple=1, group="Computing"),
     ] = (),
     precision: Annotated[Precision | None, PRECISION] = None,
+    cost: Annotated[bool, Parameter(help=COST, group="Cost")] = False,
+    figure: Annotated[Path | None, Parameter(help=FIGURE, metavar="FILE", group="Cost")] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
     scale: Scale = None,
     as_json: Annotated[bool, JSON] = False,
@@ -90,15 +98,24 @@ def evaluate(
     Classification, also of the named transfer tasks: can a simple classifier find the labels of new
     texts by their vectors? Geometry: how are the vectors distributed?
     """
+    from isotune.evaluation import measure_cost
+
     paths = list(dict.fromkeys(encoder))
     if calibrate:
         _check_calibration(paths, tasks, dimensions)
     elif scale is not None:
         raise InputError("--scale is for --calibrate")
+    if figure is not None:
+        _check_figure(figure, cost)
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders, shown = _load_encoders(paths, dimensions, precision)
     comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
+    if cost:
+        costs = {name: measure_cost(encoder) for name, encoder in encoders.items()}
+        comparison = comparison.model_copy(update={"costs": costs})
+    if figure is not None:
+        _draw(comparison, figure, shown)
     if not as_json:
         _print_tables(comparison, aggregation, metric, shown)
     if calibrate:
@@ -130,6 +147,29 @@ def _load_encoders(
             encoders[path + ending] = whole.cut_to(kept)
             shown[path + ending] = label + ending
     return encoders, shown
+
+
+def _check_figure(path: Path, cost: bool) -> None:
+    """Refuses a figure without costs, or in the place of another file."""
+    if not cost:
+        raise InputError("--figure is for --cost; add that")
+    if path.suffix != ".png" or path.exists():
+        raise InputError(f"--figure {path}: give the name of a new file that ends in .png")
+
+
+def _draw(comparison: Comparison, path: Path, shown: Mapping[str, str]) -> None:
+    """Draws the first score of the encoders against their speed."""
+    from isotune.evaluation.tasks import task_title
+    from isotune.report import save_png
+    from isotune.report.figures import scores_by_speed
+
+    main_scores = comparison.main_scores()
+    if not main_scores:
+        raise InputError("--figure: none of these tasks has a score; name one, such as stsb-open")
+    score, values = next(iter(main_scores.items()))
+    scores = {shown[name]: value for name, value in values.items()}
+    speeds = {shown[name]: cost.sentences_per_second for name, cost in comparison.costs.items()}
+    save_png(scores_by_speed(scores, speeds, task_title(score)), path)
 
 
 def _check_calibration(
@@ -209,6 +249,7 @@ def _print_tables(
     from isotune.evaluation import (
         comparison_tables,
         control_table,
+        cost_table,
         difference_table,
         unbeaten_lines,
     )
@@ -218,6 +259,8 @@ def _print_tables(
         print_whole(table)
     if comparison.differences:
         print_whole(difference_table(comparison, shown))
+    if comparison.costs:
+        print_whole(cost_table(comparison, shown))
     if any(evaluation.controls for evaluation in comparison.evaluations):
         print_whole(control_table(comparison.evaluations, shown))
     for evaluation in comparison.evaluations:
