@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 from isotune.encoder.encoder import Encoder
+from isotune.use.quantization import Ranges
 from tests.cli.conftest import Call
 from tests.cli.test_train import files_no_larger_than
 
@@ -149,3 +151,64 @@ def test_a_model_whose_vectors_overflow_is_refused(
         for path in Path().rglob("*.*")
         if path.suffix in (".npy", ".parquet", ".csv", ".html", ".tsv")
     ]
+
+
+def test_the_first_features_alone(
+    isotune: Call, refused: Refused, tiny_model: Path, text: Path, sentences: list[str]
+) -> None:
+    assert (
+        ": 60 vectors of 8 features" in isotune("encode", tiny_model, text, "--dimensions", 8).out
+    )
+    whole = Encoder.load(tiny_model).encode(sentences)
+    np.testing.assert_array_equal(np.load("vectors.npy"), whole[:, :8])
+    words = ["encode", tiny_model, text, "--out", "folder"]
+    assert isotune(*words, "--dimensions", 8).code == 0
+    assert "folder: its vectors have 8 features, not 32" in refused(*words)
+    (row, *_) = pq.read_table("folder/text.parquet")["vector"].to_pylist()
+    np.testing.assert_array_equal(row, np.load("vectors.npy")[0])
+
+
+def test_vectors_as_bytes_with_the_ranges_of_other_texts(
+    isotune: Call, refused: Refused, tiny_model: Path, text: Path, sentences: list[str]
+) -> None:
+    words = ["encode", tiny_model, text, "--vectors", "int8"]
+    out = isotune(*words).out
+    assert "vectors.ranges.json: the ranges of 60 texts; give it by --ranges" in out
+    ranges = Ranges.read(Path("vectors.ranges.json"))
+    units = Encoder.load(tiny_model).encode(sentences, normalize=True)
+    np.testing.assert_array_equal(np.load("vectors.npy"), ranges.bytes_of(units))
+    assert "vectors.ranges.json: it exists already" in refused(*words[:2], text, *words[3:])
+    Path("2.txt").write_text("a cat\n")
+    given = ["--ranges", "vectors.ranges.json"]
+    isotune("encode", tiny_model, "2.txt", *words[3:], *given, "--out", "2.parquet")
+    column = pq.read_table("2.parquet")["vector"]
+    unit = Encoder.load(tiny_model).encode(["a cat"], normalize=True)
+    assert column.to_pylist() == ranges.bytes_of(unit).tolist()
+    assert column.type.value_type == pa.int8()
+    given += ["--out", "3.npy"]
+    assert "of another encoder" in refused("encode", "bert-tiny", "2.txt", *words[3:], *given)
+    assert "ranges are for int8" in refused("encode", tiny_model, "2.txt", *given)
+
+
+def test_bytes_in_a_folder_need_ranges(
+    isotune: Call, refused: Refused, tiny_model: Path, text: Path
+) -> None:
+    words = ["encode", tiny_model, text, "--vectors", "int8", "--out", "folder"]
+    assert "int8 vectors in a folder need ranges" in refused(*words)
+    isotune("encode", tiny_model, text, "--vectors", "int8")
+    assert isotune(*words, "--ranges", "vectors.ranges.json").code == 0
+    rows = pq.read_table("folder/text.parquet")["vector"].to_pylist()
+    np.testing.assert_array_equal(rows, np.load("vectors.npy"))
+    Path("2.txt").write_text("a cat\nthe ball\n")
+    isotune("encode", tiny_model, "2.txt", "--vectors", "int8", "--out", "2.npy")
+    line = refused(*words, "--ranges", "2.ranges.json")
+    assert "folder: its vectors were made with other ranges; give _ranges.json of" in line
+    line = refused("encode", tiny_model, text, "--vectors", "binary", "--out", "folder")
+    assert "its vectors were made with normalize True, not False" in line
+
+
+def test_vectors_as_bits(isotune: Call, tiny_model: Path, text: Path, sentences: list[str]) -> None:
+    isotune("encode", tiny_model, text, "--vectors", "binary")
+    assert here() == {"text.txt", "vectors.npy"}
+    signs = Encoder.load(tiny_model).encode(sentences) > 0
+    np.testing.assert_array_equal(np.unpackbits(np.load("vectors.npy"), axis=1), signs)

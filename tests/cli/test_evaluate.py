@@ -103,3 +103,35 @@ def test_errors_are_reported_before_any_encoding(
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
     ]:
         assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")
+
+
+def test_an_encoder_with_fewer_features(
+    isotune: Call, refused: Refused, tiny_model: Path, pairs: Path
+) -> None:
+    shutil.copytree(tiny_model, "tiny")
+    words = ["evaluate", "tiny", "--tasks", pairs, "--dimensions", 32, 4]
+    whole, cut = as_json(isotune, *words).evaluations
+    assert (whole.encoder, cut.encoder) == ("tiny, 32 features", "tiny, 4 features")
+    assert whole.scores() == evaluate(tiny_model, str(pairs)).scores()
+    assert cut.scores() == evaluate(Encoder.load("tiny", dimensions=4), str(pairs)).scores()
+    assert "tiny, 4 features" in isotune(*words).out
+    Encoder.load("tiny").save("saved")
+    line = refused("evaluate", "saved", *words[2:], "--calibrate")
+    assert "--calibrate: leave --dimensions out" in line
+
+
+def test_the_cost_of_encoders(
+    isotune: Call, refused: Refused, tiny_model: Path, pairs: Path
+) -> None:
+    shutil.copytree(tiny_model, "tiny")
+    words = ["evaluate", "tiny", "--tasks", pairs, "--dimensions", 32, 4, "--cost"]
+    out = isotune(*words, "--figure", "cost.png").out
+    assert "Cost of an encoder on this machine" in out
+    assert Path("cost.png").read_bytes().startswith(b"\x89PNG")
+    costs = as_json(isotune, *words).costs
+    weights = sum(weight.numel() for weight in Encoder.load("tiny").parameters())
+    assert [cost.vector_bytes for cost in costs.values()] == [128, 16]
+    assert {cost.weight_bytes for cost in costs.values()} == {4 * weights}
+    assert all(cost.sentences_per_second > 0 for cost in costs.values())
+    assert "--figure is for --cost" in refused(*words[:-1], "--figure", "2.png")
+    assert "give the name of a new file" in refused(*words, "--figure", "cost.png")

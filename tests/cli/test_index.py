@@ -142,12 +142,37 @@ def test_rows_may_be_added_in_another_precision(
 ) -> None:
     precisions, load = [], Encoder.load
 
-    def recorded(path: str, *, precision: str | None = None) -> Encoder:
+    def recorded(path: str, *, precision: str | None = None, **others: None) -> Encoder:
         precisions.append(precision)
-        return load(path, precision=precision)
+        return load(path, precision=precision, **others)
 
     monkeypatch.setattr(Encoder, "load", recorded)
     Path("other.txt").write_text("the dog sees a cat\n")
     words = ("index", tiny_model, "other.txt", "--out", index, "--precision", "bfloat16")
     assert isotune(*words).code == 0
     assert precisions == ["bfloat16"]
+
+
+def test_an_index_remembers_how_many_features_its_vectors_have(
+    isotune: Call, refused: Refused, tiny_model: Path, sentences: list[str]
+) -> None:
+    table = write_table(sentences)
+    words = ["index", tiny_model, table]
+    assert isotune(*words, "--dimensions", 8).code == 0
+    Path("more.txt").write_text("the man sees a cat\n")
+    assert isotune(*words, "more.txt").out.startswith("index: 31 rows; 1 added")
+    first, *_ = isotune("search", "index", "the man sees a cat", "-k", 1).out.splitlines()
+    assert first == "1.000  the man sees a cat"
+    line = refused(*words, "--dimensions", 16)
+    assert "index: its vectors have 8 features, not 16; give dimensions 8 or none" in line
+
+
+def test_an_index_of_smaller_vectors_says_how_many_of_the_nearest_rows_it_finds(
+    isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.use.search.store.FEWEST_QUANTIZED", 30)
+    words = ["index", tiny_model, write_table(sentences)]
+    rows, same = isotune(*words, "--vectors", "int8").out.splitlines()
+    assert rows == "index: 30 rows; 30 added, 0 replaced, 0 there already"
+    assert same == "by int8 vectors, 100.0% of the ten nearest rows are the same"
+    assert len(isotune(*words, "--vectors", "float32").out.splitlines()) == 1

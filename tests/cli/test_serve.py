@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from isotune.cli.serve import _open_index, _read_ranges
 from isotune.encoder.encoder import Encoder
-from isotune.use.search import Index
+from isotune.errors import InputError
+from isotune.use.quantization import Ranges
+from isotune.use.search import Document, Index
 from isotune.use.serve.server import listen, read_keys
 from tests.cli.conftest import Refused
 
@@ -75,3 +78,23 @@ def test_a_part_of_an_answer_does_not_wait_for_the_clients_acknowledgement() -> 
         listener.accept()[0] as connection,
     ):
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_an_index_and_ranges_of_cut_vectors_find_their_encoder(
+    tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoders = {"other": Encoder.load("bert-tiny"), "tiny": encoder}
+    for kept in (32, 8):
+        cut = encoder.cut_to(kept)
+        path = tmp_path / f"{kept}.json"
+        Ranges.of(cut.encode(sentences, normalize=True), cut.fingerprint()).save(path)
+        assert _read_ranges(path, encoders) == {"tiny": Ranges.read(path)}
+        index = Index.create(tmp_path / f"index-{kept}", encoder, dimensions=kept)
+        index.add([Document("1", "a dog")])
+        opened = _open_index(index.folder, encoders)
+        assert opened.encoder.backbone is encoder.backbone
+        assert opened.encoder.dimension == kept
+    with pytest.raises(InputError, match="the ranges are of no encoder that is served"):
+        _read_ranges(path, {"other": encoders["other"]})
+    assert _read_ranges(None, encoders) == {}

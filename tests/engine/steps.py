@@ -27,7 +27,7 @@ from tests.methods.test_methods import make_batch
 STEPS: dict[str, tuple[str, MethodOptions]] = {
     name: (name, options()) for name, options in OPTIONS.items()
 }
-del STEPS["whitening"], STEPS["sif"], STEPS["classifier"]  # nothing is minimised
+del STEPS["whitening"], STEPS["pca"], STEPS["sif"], STEPS["classifier"]  # nothing is minimised
 STEPS |= {
     "adversarial": ("consert-joint", ConSERTJointOptions(augmentations=("none", "adversarial"))),
     "adversarial and another": (

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, mse_loss
 
 from isotune.losses import (
+    at_widths,
     bidirectional_margin,
     cosent,
     cosine_embedding,
@@ -135,6 +136,20 @@ def with_shares(
     )
 
 
+def at_three_widths(temperature: float) -> tuple[Loss, Loss]:
+    widths = (5, 3, 2)
+
+    def loss(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+        terms = at_widths(lambda v: {"info_nce": info_nce(*v, temperature)}, (a, b), widths)
+        assert list(terms) == ["info_nce_5", "info_nce_3", "info_nce_2"]
+        return torch.stack(list(terms.values())).sum()
+
+    def transcription(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+        return losses.matryoshka(lambda x, y: losses.info_nce(x, y, temperature), (a, b), widths)
+
+    return loss, transcription
+
+
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
     **{f"groups {t}": without_false_negatives(t) for t in TEMPERATURES},
@@ -145,6 +160,7 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
     },
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},
+    **{f"matryoshka {t}": at_three_widths(t) for t in TEMPERATURES},
     **{f"sup_con {t}": of_classes(t) for t in TEMPERATURES},
     **{
         f"ranking {t}": (

@@ -1,6 +1,6 @@
 """The losses, sum by sum as the papers write them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -27,6 +27,16 @@ def share(
 def mean(terms: Iterable[Tensor]) -> Tensor:
     listed = list(terms)
     return torch.stack(listed).sum() / len(listed)
+
+
+def matryoshka(
+    loss: Callable[..., Tensor], vectors: Sequence[Tensor], widths: Sequence[int]
+) -> Tensor:
+    """Kusupati et al. (2022), section 3, equation 1, where each width weighs 1."""
+    total = torch.zeros((), dtype=vectors[0].dtype)
+    for width in widths:
+        total = total + loss(*(each[:, :width] for each in vectors))
+    return total
 
 
 def nt_xent(first: Vectors, second: Vectors, temperature: float) -> Tensor:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES, Name
+from isotune.cli.parameters import COLUMNS, DIMENSIONS, ENCODER, PRECISION, SOURCES, Name
 from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
     from isotune.data import Sentence
     from isotune.encoder.stream import Parts
+    from isotune.use.quantization import NumberFormat
 
 FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
@@ -27,6 +28,15 @@ SHARD = (
     "Encode only a share of the files into the folder, such as 2/8 in the second of eight "
     "processes that share."
 )
+VECTORS = (
+    "What vectors are written as: float32; int8, bytes of vectors of length 1, a quarter as large; "
+    "or binary, the signs of the numbers, eight in a byte (uint8), a thirty-second as large."
+)
+RANGES = (
+    "With --vectors int8: the ranges of an earlier file, such as vectors.ranges.json, so that the "
+    "vectors can be compared with those. Unset: the ranges of the first 16,384 texts, which are "
+    "kept beside the file of vectors."
+)
 ENGINE = "Have a Ray cluster make the files of a folder."
 ADDRESS = "With --engine ray: the cluster. Unset: the one at RAY_ADDRESS, or else this machine."
 
@@ -37,6 +47,9 @@ def encode(
     *file: Annotated[Name, Parameter(help=FILE, required=True)],
     out: Annotated[str, Parameter(help=OUT, metavar="FILE|FOLDER")] = "vectors.npy",
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
+    vectors: Annotated[Literal["float32", "int8", "binary"], Parameter(help=VECTORS)] = "float32",
+    ranges: Annotated[Path | None, Parameter(help=RANGES, metavar="FILE")] = None,
+    dimensions: Annotated[int | None, DIMENSIONS] = None,
     precision: Annotated[Precision, PRECISION] = "auto",
     shard: Annotated[
         str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT", group="Folder")
@@ -62,9 +75,16 @@ def encode(
         raise InputError("--shard can't be given with --engine ray, which divides the files")
     if address and not engine:
         raise InputError("--address is for --engine ray; add that")
-    options: dict[str, Any] = {"normalize": normalize, "precision": precision, "columns": columns}
+    options: dict[str, Any] = {
+        "normalize": normalize,
+        "precision": precision,
+        "columns": columns or {},
+        "dimensions": dimensions,
+        "vectors": vectors,
+        "ranges": ranges,
+    }
     if is_file:
-        _encode_to_file(encoder, file, Path(out), **options)
+        _encode_to_file(encoder, file, Path(out), options)
     elif engine:
         _encode_to_folder(encoder, file, out, None, {**options, "address": address})
     else:
@@ -109,45 +129,57 @@ def _encode_to_folder(
 
 
 def _encode_to_file(
-    encoder: str,
-    files: Sequence[str],
-    out: Path,
-    normalize: bool,
-    precision: Precision,
-    columns: dict[str, str] | None,
+    encoder: str, files: Sequence[str], out: Path, options: Mapping[str, Any]
 ) -> None:
     import time
 
     from isotune.data import Sentence, read
-    from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import atomic_write
+    from isotune.use.bulk.settings import Settings
     from isotune.use.bulk.vector_file import SUFFIXES, encode_rows
+    from isotune.use.quantization import ranges_beside
 
+    settings = Settings(encoder, **options)
     if out.suffix not in SUFFIXES:
         raise InputError(
             f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder"
+        )
+    beside = ranges_beside(out)
+    if settings.vectors == "int8" and settings.ranges is None and beside.exists():
+        raise InputError(
+            f"{beside}: it exists already; give it by --ranges, or choose another name for --out"
         )
     # The vectors of a single file get all its columns.
     with_columns = out.suffix == ".parquet" and len(files) == 1 and Path(files[0]).is_file()
     with atomic_write(out, new=True) as path, progress(None) as advance:
         rows: Iterable[Sentence] = ()
         if not with_columns:
-            rows = read(files, Sentence, columns)
-        model = Encoder.load(encoder, precision=precision)
+            rows = read(files, Sentence, settings.columns)
+        model, number_format = settings.load()
         start = time.perf_counter()
         if with_columns:
             source = Path(files[0])
-            count = encode_rows(model, source, path, columns or {}, normalize, advance).rows
+            encoded = encode_rows(
+                model, source, path, settings.columns, settings.scales, advance, number_format
+            )
+            count = encoded.rows
         else:
             sentences = (row.sentence for row in rows)
-            parts = model.encode_parts(sentences, normalize=normalize, advance=advance)
-            count = _write_parts(parts, path, out.suffix, model.dimension)
+            parts = model.encode_parts(sentences, normalize=settings.scales, advance=advance)
+            count = _write_parts(parts, path, out.suffix, model.dimension, number_format)
         rate = count / (time.perf_counter() - start)
+        if settings.ranges is None and number_format.ranges is not None:
+            number_format.ranges.save(beside)
     print(f"{out}: {counted(count, 'vector')} of {model.dimension} features, {rate:,.0f} a second")
+    if settings.ranges is None and number_format.ranges is not None:
+        texts = counted(number_format.ranges.texts, "text")
+        print(f"{beside}: the ranges of {texts}; give it by --ranges for other texts and queries")
 
 
-def _write_parts(parts: Parts, path: Path, suffix: str, dimension: int) -> int:
+def _write_parts(
+    parts: Parts, path: Path, suffix: str, dimension: int, number_format: NumberFormat
+) -> int:
     """Writes a stream of sentences and their vectors; returns how many they are."""
     import pyarrow as pa
 
@@ -155,7 +187,8 @@ def _write_parts(parts: Parts, path: Path, suffix: str, dimension: int) -> int:
 
     with path.open("wb") as target:
         if suffix == ".npy":
-            return write_npy(target, dimension, (vectors for _, vectors in parts))
+            blocks = (vectors for _, vectors in parts)
+            return write_npy(target, dimension, blocks, number_format)
         schema = pa.schema({"sentence": pa.string()})
         tables = ((pa.table([texts], schema=schema), vectors) for texts, vectors in parts)
-        return write_parquet(target, schema, dimension, tables)
+        return write_parquet(target, schema, dimension, tables, number_format)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, JSON, PRECISION, Name, labels, within
-from isotune.errors import InputError
+from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ NO_CONTROLS = (
     "bag of words for labels, BM25 for retrieval."
 )
 
+DIMENSIONS = (
+    "Evaluate each encoder with this many features of a vector, the first ones; with several "
+    "numbers, with each of them. Unset: as many as the encoder's folder says (truncate_dim), or "
+    "else all."
+)
+COST = (
+    "Measure what each encoder costs, beside its scores: the sentences that one thread encodes a "
+    "second on this machine, the MB of its weights, and the bytes of a vector."
+)
+FIGURE = "With --cost: draw the first score against the speed, into this new PNG file."
+
 Scale = Annotated[float | None, Parameter(help=SCALE, group="Calibration"), within(1e-9, 1e9)]
 
 
@@ -63,7 +74,13 @@ def evaluate(
         Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")
     ] = "spearman",
     no_controls: Annotated[bool, Parameter(help=NO_CONTROLS, group="Scores")] = False,
+    dimensions: Annotated[
+        tuple[int, ...],
+        Parameter(help=DIMENSIONS, metavar="NUMBER...", consume_multiple=1, group="Computing"),
+    ] = (),
     precision: Annotated[Precision | None, PRECISION] = None,
+    cost: Annotated[bool, Parameter(help=COST, group="Cost")] = False,
+    figure: Annotated[Path | None, Parameter(help=FIGURE, metavar="FILE", group="Cost")] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
     scale: Scale = None,
     as_json: Annotated[bool, JSON] = False,
@@ -81,20 +98,26 @@ def evaluate(
     Classification, also of the named transfer tasks: can a simple classifier find the labels of new
     texts by their vectors? Geometry: how are the vectors distributed?
     """
-    from isotune.encoder.encoder import Encoder
+    from isotune.evaluation import measure_cost
 
     paths = list(dict.fromkeys(encoder))
-    suffix = f", {precision}" if precision else ""
     if calibrate:
-        _check_calibration(paths, tasks)
+        _check_calibration(paths, tasks, dimensions)
     elif scale is not None:
         raise InputError("--scale is for --calibrate")
+    if figure is not None:
+        _check_figure(figure, cost)
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
-    encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
+    encoders, shown = _load_encoders(paths, dimensions, precision)
     comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
+    if cost:
+        costs = {name: measure_cost(encoder) for name, encoder in encoders.items()}
+        comparison = comparison.model_copy(update={"costs": costs})
+    if figure is not None:
+        _draw(comparison, figure, shown)
     if not as_json:
-        _print_tables(comparison, aggregation, metric, _short_names(encoders, suffix))
+        _print_tables(comparison, aggregation, metric, shown)
     if calibrate:
         calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
         comparison = comparison.model_copy(update={"calibrations": calibrations})
@@ -102,16 +125,64 @@ def evaluate(
         print(comparison.model_dump_json(indent=2))
 
 
-def _short_names(names: Iterable[str], suffix: str) -> dict[str, str]:
-    """The short labels by which the tables name encoders; each name ends in the suffix."""
-    paths = [name.removesuffix(suffix) for name in names]
-    return {path + suffix: label + suffix for path, label in zip(paths, labels(paths), strict=True)}
+def _load_encoders(
+    paths: Sequence[str], dimensions: Sequence[int], precision: Precision | None
+) -> tuple[dict[str, Encoder], dict[str, str]]:
+    """Encoders by their names, and the short labels by which the tables name them.
+
+    Each encoder is there once for each number of features.
+    """
+    from isotune.encoder.encoder import Encoder
+
+    suffix = f", {precision}" if precision else ""
+    encoders = {}
+    shown = {}
+    for path, label in zip(paths, labels(paths), strict=True):
+        whole = Encoder.load(path, precision=precision)
+        if not dimensions:
+            encoders[path + suffix] = whole
+            shown[path + suffix] = label + suffix
+        for kept in dimensions:
+            ending = f", {counted(kept, 'feature')}{suffix}"
+            encoders[path + ending] = whole.cut_to(kept)
+            shown[path + ending] = label + ending
+    return encoders, shown
 
 
-def _check_calibration(paths: Sequence[str], tasks: Sequence[str]) -> None:
+def _check_figure(path: Path, cost: bool) -> None:
+    """Refuses a figure without costs, or in the place of another file."""
+    if not cost:
+        raise InputError("--figure is for --cost; add that")
+    if path.suffix != ".png" or path.exists():
+        raise InputError(f"--figure {path}: give the name of a new file that ends in .png")
+
+
+def _draw(comparison: Comparison, path: Path, shown: Mapping[str, str]) -> None:
+    """Draws the first score of the encoders against their speed."""
+    from isotune.evaluation.tasks import task_title
+    from isotune.report import save_png
+    from isotune.report.figures import scores_by_speed
+
+    main_scores = comparison.main_scores()
+    if not main_scores:
+        raise InputError("--figure: none of these tasks has a score; name one, such as stsb-open")
+    score, values = next(iter(main_scores.items()))
+    scores = {shown[name]: value for name, value in values.items()}
+    speeds = {shown[name]: cost.sentences_per_second for name, cost in comparison.costs.items()}
+    save_png(scores_by_speed(scores, speeds, task_title(score)), path)
+
+
+def _check_calibration(
+    paths: Sequence[str], tasks: Sequence[str], dimensions: Sequence[int]
+) -> None:
     """Refuses what no calibration can be learnt from or kept in, before anything is loaded."""
     from isotune.encoder.finished import MODULES
 
+    if dimensions:
+        raise InputError(
+            "--calibrate: leave --dimensions out, because a folder keeps one calibration; save the "
+            "cut encoder by Encoder.load(FOLDER, dimensions=...).save(NEW), and calibrate that"
+        )
     if len(tasks) != 1:
         raise InputError(
             "--calibrate: name one file or dataset of scored pairs, such as --tasks pairs.tsv"
@@ -178,6 +249,7 @@ def _print_tables(
     from isotune.evaluation import (
         comparison_tables,
         control_table,
+        cost_table,
         difference_table,
         unbeaten_lines,
     )
@@ -187,6 +259,8 @@ def _print_tables(
         print_whole(table)
     if comparison.differences:
         print_whole(difference_table(comparison, shown))
+    if comparison.costs:
+        print_whole(cost_table(comparison, shown))
     if any(evaluation.controls for evaluation in comparison.evaluations):
         print_whole(control_table(comparison.evaluations, shown))
     for evaluation in comparison.evaluations:

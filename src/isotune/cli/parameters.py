@@ -24,6 +24,12 @@ PRECISION = Parameter(
     "machines, and gives slightly different vectors. auto is bfloat16 on a GPU that has it, else "
     "the type of the saved weights, usually float32.",
 )
+DIMENSIONS = Parameter(
+    group="Computing",
+    help="Keep this many features of a vector, the first ones: vectors are smaller. Unset: as many "
+    "as the encoder's folder says (truncate_dim), or else all.",
+    metavar="NUMBER",
+)
 ENGINE = Parameter(
     group="Runs",
     help="Make runs at the same time, on the Ray cluster at RAY_ADDRESS, whose machines share the "

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PRECISION, Name, labels, within
+from isotune.cli.parameters import DIMENSIONS, PRECISION, Name, labels, within
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
     from isotune.encoder.classifier import Classifier
     from isotune.encoder.encoder import Encoder
+    from isotune.use.quantization import Ranges
     from isotune.use.search import Index
 
 ENCODERS = (
@@ -22,6 +23,10 @@ ENCODERS = (
     "none."
 )
 INDEX = "An index that /search searches, made by isotune index with one of these encoders."
+RANGES = (
+    "The ranges that isotune encode --vectors int8 has written, such as vectors.ranges.json: "
+    "vectors of their encoder can be asked for as int8."
+)
 HOST = (
     "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from "
     "everywhere."
@@ -39,6 +44,7 @@ TIMEOUT = "After how many seconds of waiting a request is answered with status 5
 def serve(
     *encoder: Annotated[Name, Parameter(help=ENCODERS, required=True)],
     index: Annotated[Path | None, Parameter(help=INDEX, metavar="DIR")] = None,
+    ranges: Annotated[Path | None, Parameter(help=RANGES, metavar="FILE")] = None,
     host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
     port: Annotated[int, Parameter(help=PORT)] = 8000,
     keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE", group="Access")] = None,
@@ -48,6 +54,7 @@ def serve(
     ] = (),
     queue: Annotated[int, Parameter(help=QUEUE, group="Access"), within(1, 1e6)] = 256,
     timeout: Annotated[float, Parameter(help=TIMEOUT, group="Access"), within(0.001, 1e6)] = 60.0,
+    dimensions: Annotated[int | None, DIMENSIONS] = None,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /predict, /search,
@@ -67,7 +74,7 @@ def serve(
     # The address comes first: loading takes seconds, and the port may be taken.
     listener, url = listen(host, port)
     with listener:
-        encoders, classifiers = _load(names, short, precision)
+        encoders, classifiers = _load(names, short, precision, dimensions)
         limits = Limits(requests=queue, seconds=timeout)
         app = application(
             encoders,
@@ -77,15 +84,16 @@ def serve(
             origins=origins,
             index=_open_index(index, encoders),
             hosts=_local_hosts(listener.getsockname()[0], host, accepted),
+            ranges=_read_ranges(ranges, encoders),
         )
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)
 
 
 def _load(
-    names: Sequence[str], short: Sequence[str], precision: Precision
+    names: Sequence[str], short: Sequence[str], precision: Precision, dimensions: int | None
 ) -> tuple[dict[str, Encoder], dict[str, Classifier]]:
-    """Loads the encoders, by their short names, and their classifiers.
+    """Loads the encoders, by their short names, and their classifiers, which read whole vectors.
 
     A classifier has the short name of its encoder, with the name of its task, if it has one.
     """
@@ -98,6 +106,8 @@ def _load(
     for label, name in zip(short, names, strict=True):
         encoder = Encoder.load(name, precision=precision)
         encoders[label] = encoder
+        if dimensions is not None:
+            encoders[label] = encoder.cut_to(dimensions)
         for task, classifier in classifiers_of(encoder, local_folder(name)).items():
             of_task = f"{label}/{task}" if task else label
             classifiers[of_task] = classifier
@@ -110,11 +120,31 @@ def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index |
         return None
     from isotune.use.search import Index
 
-    fingerprint = Index.open(folder).description["fingerprint"]
+    description = Index.open(folder).description
+    kept = description["dimension"]
     for encoder in encoders.values():
-        if encoder.fingerprint() == fingerprint:
+        if encoder.dimension < kept:
+            continue
+        if encoder.cut_to(kept).fingerprint() == description["fingerprint"]:
             return Index.open(folder, encoder)
     return Index.open(folder, next(iter(encoders.values())))
+
+
+def _read_ranges(path: Path | None, encoders: Mapping[str, Encoder]) -> dict[str, Ranges]:
+    """The ranges of a file, by the name of the encoder whose vectors they are of."""
+    if path is None:
+        return {}
+    from isotune.errors import InputError
+    from isotune.use.quantization import Ranges
+
+    ranges = Ranges.read(path)
+    kept = len(ranges.least)
+    for name, encoder in encoders.items():
+        if encoder.dimension < kept:
+            continue
+        if encoder.cut_to(kept).fingerprint() == ranges.fingerprint:
+            return {name: ranges}
+    raise InputError(f"{path}: the ranges are of no encoder that is served; name that encoder too")
 
 
 def _local_hosts(address: str, host: str, keys: Sequence[str]) -> tuple[str, ...]:

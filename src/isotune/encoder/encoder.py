@@ -31,7 +31,7 @@ from isotune.encoder.format.pretrained import (
     take_pooler,
 )
 from isotune.encoder.format.prompt import MASK, SENTENCE, take_suffix
-from isotune.encoder.heads import Head
+from isotune.encoder.heads import TRUNCATE_DIM, Head, cut
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling, change_pooling
@@ -64,6 +64,7 @@ INSTEAD = {
     "device": "use isotune.Encoder.load(model, device=...)",
     "precision": "use isotune.Encoder.load(model, precision=...)",
     "prompt": "use isotune.Encoder.load(model, prompt=...)",
+    "truncate_dim": "use isotune.Encoder.load(model, dimensions=...)",
 }
 # The settings of a folder in which one prompt is that of all texts.
 NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}
@@ -106,6 +107,7 @@ class Encoder(SentenceModel):
         prompt: str | None = None,
         precision: Precision | None = None,
         device: str | torch.device | None = None,
+        dimensions: int | None = None,
     ) -> Self:
         """Loads a sentence-transformers folder, or any language model in Hugging Face's format.
 
@@ -121,20 +123,25 @@ class Encoder(SentenceModel):
                 weights. "auto" is that type too, but bfloat16 on GPUs that have it.
             device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or
                 else a GPU of Nvidia's or AMD's, or else the CPU.
+            dimensions: how many features of a vector to keep, the first ones; None for as many as
+                the folder says (its `truncate_dim`), or else all.
 
         Raises:
             InputError: the folder lacks a part or has a damaged file, its weights don't fit, it
                 uses a module that is not supported, or it has no pooler and `pooling` wants one; or
-                this machine has no such device.
+                its vectors have fewer features than `dimensions`; or this machine has no such
+                device.
         """
         options = _checked_options(model, pooling, layers, prompt)
         device = _checked_device(device)
         dtype = _dtype(model, precision, device)
         folder = local_folder(model)
         encoder = cls._joined(_Parts.read(model, folder, options, dtype))
+        if dimensions is not None:
+            encoder.heads = cut(encoder.heads, dimensions)
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
         encoder.to(device).eval()
-        if options == EncoderOptions():
+        if options == EncoderOptions() and dimensions is None:
             encoder._reference = _read(ReferenceOutputs, folder / REFERENCE_OUTPUTS)
         changed = encoder.changed()
         if changed:
@@ -156,7 +163,22 @@ class Encoder(SentenceModel):
         )
         encoder.token_weights = parts.token_weights
         encoder.saved_pooling = parts.saved.pooling
+        kept = parts.saved.settings.get(TRUNCATE_DIM)
+        if kept is not None:
+            # sentence-transformers takes a number above that of the features, too.
+            encoder.heads = cut(encoder.heads, min(kept, encoder.dimension))
         return encoder
+
+    def cut_to(self, dimensions: int) -> Self:
+        """An encoder of the same weights whose vectors are the first features of this one's.
+
+        Raises:
+            InputError: the vectors have fewer features.
+        """
+        other = self.with_parts(heads=cut(self.heads, dimensions))
+        # The reference outputs are those of the encoder as it was saved.
+        other._reference = None
+        return other
 
     def fingerprint(self) -> str:
         """A hash of everything that decides the vectors: 20 hexadecimal digits.

@@ -22,6 +22,7 @@ from isotune.encoder.format.modules import (
 )
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
+from isotune.encoder.heads import TRUNCATE_DIM, Cut, is_cut
 from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import POOLINGS
 from isotune.files import rust_writes
@@ -68,6 +69,9 @@ def let_others_read(folder: Path) -> None:
 def _modules_after_model(encoder: SentenceModel) -> Iterator[WrittenModule]:
     yield from _pooling_modules(encoder)
     for head in encoder.heads:
+        if isinstance(head, Cut):
+            # The settings have it.
+            continue
         yield WrittenModule(head.type_name, head.config(), head.state_dict())
 
 
@@ -161,6 +165,9 @@ def _settings(encoder: SentenceModel) -> dict[str, Any]:
         "similarity_fn_name": "cosine",
         **encoder.settings,
     }
+    settings.pop(TRUNCATE_DIM, None)
+    if is_cut(encoder.heads):
+        settings[TRUNCATE_DIM] = encoder.dimension
     settings["__version__"] = {
         "transformers": transformers.__version__,
         "pytorch": torch.__version__,

@@ -12,6 +12,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.engine.forward import Adversary
 from isotune.errors import InputError
 from isotune.kernels.threads import seeded
+from isotune.losses import at_widths
 from isotune.methods import METHODS
 from isotune.methods.method import Batch, Method, VectorView, View
 from isotune.methods.mlm import MLM
@@ -25,10 +26,16 @@ Terms = Callable[[Sequence[Tensor]], dict[str, Tensor]]
 class Objectives(nn.Module):
     """The objectives of a stage: its method, and those beside the method."""
 
-    def __init__(self, method: Method, others: Sequence[Method] = ()) -> None:
-        """Takes the method of the stage, and the objectives beside it."""
+    def __init__(
+        self, method: Method, others: Sequence[Method] = (), widths: Sequence[int] = ()
+    ) -> None:
+        """Takes the method of the stage, and the objectives beside it.
+
+        Where there are `widths`, the method's loss is that of so many first features, added up.
+        """
         super().__init__()
         self.method = method
+        self.widths = widths
         self.others = nn.ModuleList(others)
         self._all = (method, *others)
 
@@ -69,7 +76,7 @@ class Objectives(nn.Module):
             joined: dict[str, Tensor] = {}
             start = 0
             for objective, own_batch, count in zip(self._all, batches, counts, strict=True):
-                own_terms = objective.loss(vectors[start : start + count], own_batch)
+                own_terms = self._terms(objective, vectors[start : start + count], own_batch)
                 _refuse_same_names(joined, own_terms)
                 joined |= own_terms
                 start += count
@@ -80,6 +87,18 @@ class Objectives(nn.Module):
             return self.method.adversary(vectors[:plain], batches[0])
 
         return views, terms, adversary
+
+    def _terms(
+        self, objective: Method, vectors: Sequence[Tensor], batch: Batch
+    ) -> dict[str, Tensor]:
+        """The terms of an objective; of the method at each width, if there are widths."""
+        if objective is not self.method or not self.widths:
+            return objective.loss(vectors, batch)
+
+        def loss(cut: Sequence[Tensor]) -> dict[str, Tensor]:
+            return objective.loss(cut, batch)
+
+        return at_widths(loss, vectors, self.widths)
 
     def penalties(self, encoder: Encoder) -> dict[str, Tensor]:
         """The weighted terms that depend on the weights alone, by name."""
@@ -102,14 +121,17 @@ def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objective
     check_frozen_blocks(training.frozen_blocks, encoder)
     with seeded(seed):
         method = METHODS[stage.method](stage.options, encoder)
+        widths = training.matryoshka or ()
+        _check_widths(widths, stage.method, method, encoder)
         if not training.mlm_weight:
-            return Objectives(method)
+            return Objectives(method, widths=widths)
         if method.cached or method.adds.language_head or len(method.feeds()) > 1:
             raise InputError(
                 f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked "
                 "language modelling beside it; leave mlm_weight at 0"
             )
-        return Objectives(method, [MLM(MLMOptions(), encoder, training.mlm_weight)])
+        beside = MLM(MLMOptions(), encoder, training.mlm_weight)
+        return Objectives(method, [beside], widths)
 
 
 def check_frozen_blocks(number: int, encoder: Encoder) -> None:
@@ -118,6 +140,23 @@ def check_frozen_blocks(number: int, encoder: Encoder) -> None:
     if number and number >= blocks:
         raise InputError(
             f"frozen_blocks {number}: the model has {blocks} blocks; give a lower number"
+        )
+
+
+def _check_widths(widths: Sequence[int], name: str, method: Method, encoder: Encoder) -> None:
+    """Refuses widths of a loss that has none, or that the vectors don't have."""
+    if not widths:
+        return
+    if not method.has_widths:
+        raise InputError(
+            f"matryoshka: the loss of method {name} is not one of sentence vectors; leave "
+            "matryoshka out"
+        )
+    dimension = method.adds.dimension(encoder)
+    if widths[0] > dimension:
+        raise InputError(
+            f"matryoshka {widths[0]}: the vectors have {dimension} features; give that many or "
+            "fewer"
         )
 
 

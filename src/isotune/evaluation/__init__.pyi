@@ -9,12 +9,14 @@ from .comparison import resampled_controls as resampled_controls
 from .comparison import resampled_scores as resampled_scores
 from .comparison import versions as versions
 from .comparison import with_controls as with_controls
+from .costs import measure_cost as measure_cost
 from .geometry import GeometryTask as GeometryTask
 from .intervals import interval as interval
 from .intervals import resampled_correlations as resampled_correlations
 from .results import MEASURES as MEASURES
 from .results import Comparison as Comparison
 from .results import ControlResult as ControlResult
+from .results import EncoderCost as EncoderCost
 from .results import Evaluation as Evaluation
 from .results import GeometryResult as GeometryResult
 from .results import Result as Result
@@ -32,6 +34,7 @@ from .sts import score as score
 from .tables import AGGREGATIONS as AGGREGATIONS
 from .tables import comparison_tables as comparison_tables
 from .tables import control_table as control_table
+from .tables import cost_table as cost_table
 from .tables import difference_table as difference_table
 from .task_rows import TaskRows as TaskRows
 from .tasks import GROUPS as GROUPS

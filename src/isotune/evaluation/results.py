@@ -402,6 +402,33 @@ class Evaluation(Result):
         return "\n".join([_scores_side_by_side(scores), *unbeaten_lines(self, self.encoder)])
 
 
+class Cost(Result):
+    """What encoding costs, with one encoder or with several together."""
+
+    weights: int
+    """The number of weights."""
+
+    sentences_per_second: float
+    """The speed on this machine, from a single measurement."""
+
+    @property
+    def words(self) -> str:
+        """The size and the speed, such as "22.7 million weights, 310 sentences a second"."""
+        return (
+            f"{self.weights / 1e6:.1f} million weights, {self.sentences_per_second:,.0f} a second"
+        )
+
+
+class EncoderCost(Cost):
+    """What one encoder costs, with one thread of a CPU or on a GPU."""
+
+    weight_bytes: int
+    """The bytes of all weights, as they are loaded."""
+
+    vector_bytes: int
+    """The bytes of a vector in float32."""
+
+
 class Comparison(Result):
     """Several encoders on the same tasks. It prints as a table."""
 
@@ -413,11 +440,24 @@ class Comparison(Result):
     calibrations: dict[str, Calibration] = {}
     """The calibrations by encoder, of those that were calibrated."""
 
+    costs: dict[str, EncoderCost] = {}
+    """What each encoder costs, of those whose cost was measured."""
+
     aggregation: Aggregation = "all"
     """How the correlations of the differences put a task's subsets together."""
 
     metric: Metric = "spearman"
     """The correlation of the differences."""
+
+    def main_scores(self) -> dict[str, dict[str, float]]:
+        """The first score of each task, and each average, by its name and by encoder."""
+        main: dict[str, dict[str, float]] = {}
+        for evaluation in self.evaluations:
+            scores = evaluation.scores(self.aggregation, self.metric)
+            for name in (*(task.name for task in evaluation.tasks), *evaluation.averages):
+                if name in scores:
+                    main.setdefault(name, {})[evaluation.encoder] = scores[name]
+        return main
 
     def ranks(self, score: str) -> dict[str, int]:
         """The place of each encoder by a score.
@@ -512,23 +552,6 @@ class DevGain(Result):
 
     high: Finite
     """The upper end of this interval."""
-
-
-class Cost(Result):
-    """What encoding costs, with one encoder or with several together."""
-
-    weights: int
-    """The number of weights."""
-
-    sentences_per_second: float
-    """The speed on this machine, from a single measurement."""
-
-    @property
-    def words(self) -> str:
-        """The size and the speed, such as "22.7 million weights, 310 sentences a second"."""
-        return (
-            f"{self.weights / 1e6:.1f} million weights, {self.sentences_per_second:,.0f} a second"
-        )
 
 
 class Agreement(Result):

@@ -144,6 +144,31 @@ def difference_table(comparison: results.Comparison, names: Mapping[str, str] = 
     return table
 
 
+def cost_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
+    """Shows what every encoder costs, with its first score of each task beside."""
+    title = "Cost of an encoder on this machine, with one thread, and its scores x 100"
+    table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
+    table.add_column("Encoder", overflow="fold")
+    for header in ("Sentences a second", "MB of weights", "Bytes a vector"):
+        table.add_column(header, justify="right")
+    shown = comparison.main_scores()
+    for score in shown:
+        table.add_column(Text(task_title(score)), justify="right")
+    for evaluation in comparison.evaluations:
+        encoder = evaluation.encoder
+        cost = comparison.costs[encoder]
+        cells = [
+            names.get(encoder, encoder),
+            f"{cost.sentences_per_second:,.0f}",
+            f"{cost.weight_bytes / 1e6:,.1f}",
+            f"{cost.vector_bytes:,}",
+        ]
+        for values in shown.values():
+            cells.append(f"{100 * values[encoder]:.2f}")
+        table.add_row(*map(Text, cells))
+    return table
+
+
 def control_table(
     evaluations: Sequence[results.Evaluation], names: Mapping[str, str] = {}
 ) -> Table:

@@ -1,4 +1,7 @@
-"""The losses: pure functions of tensors that return a scalar, in three files by kind."""
+"""The losses: pure functions of tensors that return a scalar, in three files by kind.
+
+`at_widths` makes the terms of any loss at several widths of the vectors.
+"""
 
 from isotune.losses.contrastive import (
     info_nce,
@@ -10,6 +13,7 @@ from isotune.losses.contrastive import (
     sup_con,
 )
 from isotune.losses.likelihood import bits_per_dimension, token_cross_entropy
+from isotune.losses.matryoshka import at_widths
 from isotune.losses.pairs import (
     bidirectional_margin,
     cosent,

@@ -29,6 +29,7 @@ _OWN = {
     "distil": ("DistilOptions", "distil:Distil"),
     "sif": ("SIFOptions", "sif:SIF"),
     "whitening": ("WhiteningOptions", "whitening:Whitening"),
+    "pca": ("PCAOptions", "pca:PCA"),
     "mlm": ("MLMOptions", "mlm:MLM"),
     "mirror": ("MirrorOptions", "mirror:Mirror"),
     "self-guided": ("SelfGuidedOptions", "self_guided:SelfGuided"),

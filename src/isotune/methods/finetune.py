@@ -34,6 +34,8 @@ class FinetuneSentence(Method):
     """A class for every sentence."""
 
     rows: type[Row] = LabelledSentence
+    # The layer reads the vector of [CLS], and not the sentence vector.
+    has_widths = False
     options: FinetuneSentenceOptions | FinetunePairOptions
 
     def __init__(

@@ -26,6 +26,8 @@ class BERTFlow(Method):
     """A flow, trained by its likelihood."""
 
     rows = Sentence
+    # A likelihood is of all features.
+    has_widths = False
 
     def __init__(self, options: FlowOptions, encoder: Encoder) -> None:
         """Makes the flow, which is added to the encoder."""
@@ -49,6 +51,7 @@ class BERTCF(Mirror):
     """A flow, trained by its likelihood and by MirrorBERT's loss on its output z."""
 
     options: BERTCFOptions
+    has_widths = False
 
     def __init__(self, options: BERTCFOptions, encoder: Encoder) -> None:
         """Makes the flow, which is added to the encoder, and what MirrorBERT needs."""

@@ -32,7 +32,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import NO_PROMPTS, Encoder
-from isotune.encoder.heads.head import Head, Normalize
+from isotune.encoder.heads import Head, Heads, Normalize, is_cut
 from isotune.encoder.language import LanguageHead
 from isotune.encoder.pooling import Pooling, TokenStates
 from isotune.errors import InputError
@@ -222,6 +222,13 @@ class Additions:
         """
         return self.pooling is not None or self.prompt is not None or self.drops_heads
 
+    def dimension(self, encoder: Encoder) -> int:
+        """Features of the encoder's vectors, once everything is added."""
+        size = encoder.dimension
+        if self.drops_heads:
+            size = encoder.backbone.dimension
+        return Heads(size, self.heads).dimension
+
     def parameters(self) -> list[nn.Parameter]:
         """The weights of the new layers."""
         layers: list[nn.Module] = [*self.heads]
@@ -233,11 +240,21 @@ class Additions:
         return parameters
 
     def attach(self, encoder: Encoder) -> None:
-        """Adds everything to the encoder. The trainer calls this once."""
+        """Adds everything to the encoder. The trainer calls this once.
+
+        Raises:
+            InputError: there are new layers, and the encoder's vectors are cut.
+        """
         if self.drops_heads:
             scaling = [head for head in encoder.heads if isinstance(head, Normalize)]
             del encoder.heads[:]
             encoder.heads.extend(scaling)
+        if self.heads and is_cut(encoder.heads):
+            raise InputError(
+                f"the encoder's vectors are cut to {encoder.dimension} features (truncate_dim), "
+                "and this method adds a layer behind them; remove truncate_dim from a copy of the "
+                "folder, and cut afterwards"
+            )
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)
         if self.prompt is not None:
             encoder.prompt = self.prompt
@@ -290,6 +307,14 @@ class Method(nn.Module, ABC):
 
     tunes: bool = True
     """Whether the encoder is changed. What only reads its vectors leaves the encoder as it is."""
+
+    keeps_last: bool = False
+    """Whether the last step is kept whatever dev pairs say, because a higher score is not the
+    aim."""
+
+    has_widths: bool = True
+    """Whether the loss is one of sentence vectors, and so of their first features too
+    (`matryoshka`)."""
 
     cached: bool = False
     """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the

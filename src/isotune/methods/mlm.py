@@ -34,6 +34,7 @@ class MLM(Method):
     """One masked view of each text of a row. The loss is computed at the masked tokens only."""
 
     rows = Sentence
+    has_widths = False
 
     def __init__(self, options: MLMOptions, encoder: Encoder, weight: float = 1.0) -> None:
         """Takes the encoder's language head, or makes one. `weight` multiplies the loss."""

@@ -596,6 +596,17 @@ class WhiteningOptions(MethodOptions):
     """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
 
 
+class PCAOptions(WhiteningOptions):
+    """PCA: a linear map after which the first features are the leading directions of the text.
+
+    It takes no steps.
+    """
+
+    dimensions: Count | None = None
+    """Directions to keep, the leading ones. Unset: all; then isotune encode, index, serve and
+    evaluate can keep fewer."""
+
+
 class SIFOptions(MethodOptions):
     """SIF: rare tokens weigh more in the mean, and a direction that all share is removed.
 

@@ -37,25 +37,29 @@ class Whitening(ClosedForm):
             raise InputError(
                 f"dimensions {dimensions}: the encoder's vectors have {d}; keep that many or fewer"
             )
-        whitened = Dense(d, dimensions, activation="Identity")
-        nn.init.eye_(whitened.linear.weight)
-        nn.init.zeros_(whitened.linear.bias)
-        self.adds = Additions(heads=(whitened,))
+        head = Dense(d, dimensions, activation="Identity")
+        nn.init.eye_(head.linear.weight)
+        nn.init.zeros_(head.linear.bias)
+        self.adds = Additions(heads=(head,))
         self.dimensions = dimensions
 
     def check(self, texts: int) -> None:
         """Checks that there are more texts than features to keep."""
         if texts <= self.dimensions:
             raise InputError(
-                f"whitening to {self.dimensions} dimensions: there are {texts} sentences, and more "
+                f"{self.dimensions} dimensions: there are {texts} sentences, and more "
                 "of them than dimensions are needed; give more text, or keep fewer dimensions"
             )
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Computes the map from the pooled vectors [N, d] of the text, after the earlier heads."""
-        *_, whitened = encoder.heads
+        *_, head = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
-        whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
+        head.load_state_dict(self.map_of(features, encoder.dimension).state_dict())
+
+    def map_of(self, vectors: Tensor, dimensions: int) -> Dense:
+        """The map of vectors [N, d] to as many dimensions."""
+        return whitening(vectors, dimensions)
 
 
 def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:

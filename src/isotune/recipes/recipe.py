@@ -272,7 +272,7 @@ class Recipe(BaseModel):
     def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """This recipe with other values of some options; `name` is for error messages.
 
-        An option of a stage is set in every stage that has it, but `mlm_weight` and
+        An option of a stage is set in every stage that has it, but `matryoshka`, `mlm_weight` and
         `interpolations` only in stages with steps. An option takes the place of its rival
         (`RIVALS`). Options of `as_released` that are not given stay as they are.
         """
@@ -339,7 +339,7 @@ def _settable(method: str) -> set[str]:
     """The options that can be set in a stage. Some have a meaning only beside steps."""
     if OPTIONS[method].takes_steps:
         return _stage_keys(method)
-    return _stage_keys(method) - {"mlm_weight", "interpolations"}
+    return _stage_keys(method) - {"matryoshka", "mlm_weight", "interpolations"}
 
 
 def _stage_keys(method: str) -> set[str]:

@@ -21,6 +21,16 @@ def _different(shares: tuple[float, ...]) -> tuple[float, ...]:
 
 Shares = Annotated[tuple[Share, ...], Field(min_length=1), AfterValidator(_different)]
 
+
+def _descending(widths: tuple[int, ...]) -> tuple[int, ...]:
+    """Refuses numbers of features that don't become smaller, or of which two are equal."""
+    if list(widths) != sorted(set(widths), reverse=True):
+        raise ValueError("give each number of features once, the largest first, as in 384 128 64")
+    return widths
+
+
+Widths = Annotated[tuple[Count, ...], Field(min_length=1), AfterValidator(_descending)]
+
 WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
 """The options of a stage whose method takes no steps."""
 
@@ -144,6 +154,12 @@ class TrainingOptions(BaseModel):
     frozen_blocks: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     """Do not train the embeddings and this many of the lowest transformer blocks. A step takes less
     time then."""
+
+    matryoshka: Widths | None = None
+    """Compute the method's loss of the first features of the vectors too, for each of these
+    numbers, largest first, such as 384 128 64 for vectors with 384 features; the losses are added
+    (Kusupati et al. 2022, equation 1, with weights 1). Vectors that are cut to one of these numbers
+    then lose less. Unset: the loss is of all features."""
 
     mlm_weight: NotNegative = 0.0
     """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of

@@ -18,6 +18,8 @@ from isotune.report.drawing import (
     PURPLE,
     RING,
     VERMILION,
+    legend_below,
+    look,
     panels,
     styled,
     svg,
@@ -94,6 +96,22 @@ def cosines_against_gold(encoders: Mapping[str, tuple[Floats, Floats]]) -> Figur
         opacity = float(np.clip(500 / len(gold), 0.1, 0.6))
         ax.plot(gold, cosines, alpha=opacity, rasterized=len(gold) > MANY_POINTS, **points)
     return figure
+
+
+@styled
+def scores_by_speed(scores: Mapping[str, float], speeds: Mapping[str, float], score: str) -> Figure:
+    """Draws the score of each encoder, in [0, 1], against the sentences that it encodes a second.
+
+    `score` is the title of the score.
+    """
+    figure, (ax,) = panels(
+        [""], "sentences a second, one thread", f"{score} x 100", size=(5.6, 3.8)
+    )
+    for number, (name, value) in enumerate(scores.items()):
+        style = look(number) | {"linestyle": "none"}
+        ax.plot([speeds[name]], [100 * value], label=name, markersize=8, **style)
+    ax.set_xscale("log")
+    return legend_below(figure)
 
 
 def _title(name: str, gold: Floats, cosines: Floats) -> str:

@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     model_dropout: Optional[float]
     attention_dropout: Optional[float]
     frozen_blocks: int
+    matryoshka: Optional[Sequence[int]]
     mlm_weight: float
     precision: Literal["auto", "float32", "bfloat16"]
     eval_every: int
@@ -102,6 +103,7 @@ class Options(TypedDict, total=False):
     sentiment_dropout: float
     similarity_dropout: float
     negatives: bool
+    dimensions: Optional[int]
     objective: Literal["base", "opt1", "opt2", "opt3"]
     view_pooling: Literal["max", "mean", "cls"]
     view_layers: Sequence[int]
@@ -112,4 +114,3 @@ class Options(TypedDict, total=False):
     beta: float
     prompts: bool
     parser: str
-    dimensions: Optional[int]

@@ -90,7 +90,7 @@ def choose_scorer(
             workers=workers,
             chunk_size=options.chunk_size,
         )
-    if dev is not None and method.tunes:
+    if dev is not None and method.tunes and not method.keeps_last:
         return partial(
             score_task,
             task=dev,

@@ -526,7 +526,8 @@ def test_the_folder_of_a_run_is_no_model(tiny_model: Path, tmp_path: Path) -> No
             ({"path": path}, "outside of this folder; it is not read")
             for path in ("../x", "1_Pooling/../../x", "/tmp")
         ),
-        ({"truncate_dim": 8}, "truncate_dim 8 is not supported"),
+        ({"truncate_dim": 0}, "truncate_dim 0 in config_sentence_transformers.json"),
+        ({"truncate_dim": "8"}, "truncate_dim '8' in config_sentence_transformers.json"),
         ({"default_prompt_name": "web"}, "default_prompt_name 'web' names no text"),
         (
             {"prompts": {"q": "a " * 10**6}, "default_prompt_name": "q"},

@@ -16,6 +16,7 @@ from isotune.lab.studies.figures import draw
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import plan_runs
+from isotune.lab.studies.study import Figure
 from tests.report.conftest import Page
 
 STUDY = Study.from_table(
@@ -228,6 +229,20 @@ def test_a_curve_has_bands_level_lines_and_published_values(results: Results) ->
     assert "published" in ax.get_legend_handles_labels()[1]
     band = ax.collections[1].get_paths()[0].vertices
     assert np.ptp(band[band[:, 0] == 16][:, 1]) == pytest.approx(200 * none[1])
+
+
+def test_points_show_a_score_against_another(results: Results) -> None:
+    lines = table_lines(STUDY, results.runs)
+    figure = Figure(kind="points", x="kept_step", y="sts")
+    (ax,) = draw(STUDY, figure, lines).axes
+    known = [line for line in lines if line.values]
+    points, names = ax.get_legend_handles_labels()
+    assert names == [line.title for line in known]
+    for point, line in zip(points, known, strict=True):
+        (place,) = point.lines[0].get_xydata()
+        expected = (line.summary("kept_step")[0], 100 * line.summary("sts")[0])
+        assert place == pytest.approx(expected)
+    assert draw(STUDY, Figure(kind="points", x="seconds", y="sts"), lines) is None
 
 
 def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def test_the_manifest_says_how_the_vectors_were_made(encode: Encode, tiny_model:
         "dimension": 32,
         "precision": "as saved",
         "normalize": True,
+        "vectors": "float32",
         "columns": {},
     }
     vectors = np.array(pq.read_table("a/b/0.parquet")["vector"].to_pylist())

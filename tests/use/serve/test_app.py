@@ -20,6 +20,7 @@ import pytest
 
 from isotune.encoder.calibration import Calibration
 from isotune.encoder.encoder import Encoder
+from isotune.use.quantization import Ranges
 from isotune.use.search import Document, Index
 from isotune.use.serve import app, batcher, bodies
 from isotune.use.serve.limits import Limits
@@ -166,9 +167,13 @@ def test_openais_client_can_name_the_type_of_the_input(
     np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-6)
 
 
-def test_openais_client_may_ask_for_the_dimensions_that_there_are(client: openai.OpenAI) -> None:
-    answer = client.embeddings.create(model="tiny", input="a dog", dimensions=32)
-    assert len(answer.data[0].embedding) == 32
+@pytest.mark.parametrize("dimensions", [1, 8, 32])
+def test_openais_client_may_ask_for_fewer_dimensions(
+    client: openai.OpenAI, tiny: Encoder, dimensions: int
+) -> None:
+    answer = client.embeddings.create(model="tiny", input="a dog", dimensions=dimensions)
+    expected = tiny.cut_to(dimensions).encode("a dog", normalize=True)
+    np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-6)
 
 
 def test_openais_client_gets_its_errors(client: openai.OpenAI) -> None:
@@ -178,8 +183,8 @@ def test_openais_client_gets_its_errors(client: openai.OpenAI) -> None:
     assert refused.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
         client.embeddings.create(model="tiny", input=[[1, 2, 3]])
-    with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
-        client.embeddings.create(model="tiny", input="a dog", dimensions=8)
+    with pytest.raises(openai.BadRequestError, match="dimensions 33: vectors of tiny have 32"):
+        client.embeddings.create(model="tiny", input="a dog", dimensions=33)
 
 
 def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
@@ -477,3 +482,32 @@ def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serv
         401,
         "https://example.com",
     )
+
+
+def test_vectors_as_bytes_and_bits(serve: Serve, tiny: Encoder, sentences: list[str]) -> None:
+    texts = sentences[:9]
+    units = tiny.encode(sentences, normalize=True)
+    ranges = Ranges.of(units, tiny.fingerprint())
+    server = serve(ranges={"tiny": ranges})
+    for kind, expected in (
+        ("int8", ranges.bytes_of(units[:9])),
+        ("ubinary", np.packbits(units[:9] > 0, axis=1)),
+    ):
+        answer = server.embed(texts, encoding_format=kind).json()
+        assert [row["embedding"] for row in answer["data"]] == expected.tolist()
+    cut = server.embed(texts, encoding_format="ubinary", dimensions=8).json()
+    assert [len(row["embedding"]) for row in cut["data"]] == [1] * 9
+    refusal = server.embed("a", encoding_format="int8", dimensions=8).json()["error"]
+    assert refusal["message"] == "int8: the ranges of tiny are of 32 dimensions, not 8"
+    refusal = serve().embed("a", encoding_format="int8").json()["error"]
+    assert refusal["message"].startswith("int8: the server has no ranges for vectors of tiny")
+
+
+def test_an_index_of_cut_vectors_is_searched(
+    serve: Serve, tiny: Encoder, sentences: list[str], tmp_path: Path
+) -> None:
+    index = Index.create(tmp_path / "index", tiny, dimensions=8)
+    index.add(Document(f"{i}", text) for i, text in enumerate(sentences))
+    server = serve(index=Index.open(index.folder, tiny))
+    (hit,) = server.post("/search", query=sentences[7], k=1).json()["hits"]
+    assert (hit["id"], hit["cosine"]) == ("7", pytest.approx(1, abs=1e-6))

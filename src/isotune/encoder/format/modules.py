@@ -19,7 +19,7 @@ from torch import Tensor
 
 from isotune.encoder.finished import MODULES
 from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle
-from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
+from isotune.encoder.heads import TRUNCATE_DIM, Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError, as_input_error
 from isotune.files import inside, read_json, rust_writes
@@ -137,12 +137,12 @@ def _read(folder: Path) -> Modules:
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Refuses settings that cut vectors, and warns of another similarity."""
-    truncated = settings.get("truncate_dim")
-    if truncated:
+    """Refuses a cut to no number of features, and warns of another similarity."""
+    kept = settings.get(TRUNCATE_DIM)
+    if kept is not None and (type(kept) is not int or kept < 1):
         raise InputError(
-            f"model {folder}: truncate_dim {truncated} is not supported; remove it, and cut "
-            "vectors yourself"
+            f"model {folder}: {TRUNCATE_DIM} {kept!r:.50} in config_sentence_transformers.json; it "
+            "has to be a number of features"
         )
     similarity = settings.get("similarity_fn_name") or "cosine"
     if similarity != "cosine":

@@ -1,4 +1,4 @@
-"""A study's figures, made of the lines of its table: curves with a band of one deviation, and bars.
+"""A study's figures, made of the lines of its table: curves with a band, bars and points.
 
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
@@ -39,6 +39,8 @@ def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """Draws a figure of a study; None if the lines have nothing to draw."""
     if figure.kind == "curve":
         return _draw_curves(study, figure, lines)
+    if figure.kind == "points":
+        return _draw_points(study, figure, lines)
     return _draw_bars(study, figure.y, lines)
 
 
@@ -198,6 +200,25 @@ def _draw_bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | Non
     if np.isfinite(published).any():
         ax.plot(published, range(len(drawn)), color=INK, markersize=7, label="published", **RING)
     names_down(ax, names)
+    return legend_below(drawing)
+
+
+def _draw_points(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
+    """A point for each line: one score against another, with one deviation of each."""
+    drawn = [line for line in lines if figure.x in line.values and figure.y in line.values]
+    if not drawn:
+        return None
+    drawing, (ax,) = panels(
+        [""], wording.heading(study, figure.x), wording.heading(study, figure.y), size=(5.6, 3.8)
+    )
+    x, x_deviations = _measured(study, drawn, figure.x)
+    y, y_deviations = _measured(study, drawn, figure.y)
+    for number, line in enumerate(drawn):
+        style = look(number) | {"linestyle": "none"}
+        deviations = {"xerr": x_deviations[number], "yerr": y_deviations[number]}
+        ax.errorbar(x[number], y[number], label=line.title, **deviations, **style)
+    if figure.log:
+        ax.set_xscale("log")
     return legend_below(drawing)
 
 

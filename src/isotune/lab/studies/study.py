@@ -132,14 +132,14 @@ class Published(_Table):
 class Figure(_Table):
     """A figure that is drawn from the study's table."""
 
-    kind: Literal["curve", "bars"]
-    """A curve has a line for each arm. Bars stand for each line of the table."""
+    kind: Literal["curve", "bars", "points"]
+    """A curve has a line for each arm. Bars stand for each line of the table, and so do points."""
 
     y: str
     """The score."""
 
     x: str = ""
-    """The horizontal axis of a curve, an option of the grid."""
+    """The horizontal axis: of a curve an option of the grid, of points another score."""
 
     log: bool = False
     """Whether this axis is logarithmic."""
@@ -315,6 +315,8 @@ class Study(_Table):
             refuse_unknown(f"score of figure {number}", [figure.y], self.scores)
             if figure.kind == "curve":
                 refuse_unknown(f"option of the grid in figure {number}", [figure.x], self.axes)
+            if figure.kind == "points":
+                refuse_unknown(f"score of figure {number}", [figure.x], self.scores)
         return self
 
     def _check_published(self, published: Published, place: str) -> None:

@@ -30,6 +30,7 @@ class AddVectors:
         *,
         normalize: bool = False,
         precision: Precision | None = None,
+        dimensions: int | None = None,
     ) -> None:
         """Loads nothing yet.
 
@@ -39,19 +40,20 @@ class AddVectors:
                 text gets no vector.
             into: the name of the new column.
             normalize: scale each vector to length 1.
-            precision: as `Encoder.load` has it.
+            precision, dimensions: as `Encoder.load` has them.
         """
         self.name = encoder
         self.column = column
         self.into = into
         self.normalize = normalize
         self.precision = precision
+        self.dimensions = dimensions
 
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder of this process."""
         tune_process()
-        return Encoder.load(self.name, precision=self.precision)
+        return Encoder.load(self.name, precision=self.precision, dimensions=self.dimensions)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))

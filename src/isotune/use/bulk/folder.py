@@ -1,6 +1,7 @@
 """A folder of vectors: each file of text becomes a file of vectors.
 
     vectors/_manifest.json        what all vectors have in common
+    vectors/_ranges.json          the ranges of vectors as bytes
     vectors/part-07.parquet       a file of vectors, whole or not there
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
@@ -16,7 +17,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path, PurePath
@@ -32,9 +33,13 @@ from isotune.files import read_json
 from isotune.kernels import Precision, default_device
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.places import Place
+from isotune.use.bulk.settings import Settings
 from isotune.use.bulk.vector_file import Encoded, encode_rows
+from isotune.use.quantization import NumberFormat, Ranges
 
 MANIFEST = "_manifest.json"
+# The ranges of vectors as bytes.
+RANGES = "_ranges.json"
 # The ending of the files of vectors.
 SUFFIX = ".parquet"
 # The nanoseconds by which file systems round times.
@@ -78,23 +83,22 @@ def encode_files(
     sources: Sequence[str],
     out: str | Path,
     *,
-    precision: Precision | None = None,
-    normalize: bool = False,
-    columns: Mapping[str, str] | None = None,
     shard: str = "1/1",
     advance: Advance | None = None,
+    **settings: Any,
 ) -> Outcome:
     """Encodes the files of a shard that are not done.
 
     Sources are files, patterns and folders; these and `out` may be in an object store, such as
     s3://bucket/texts. A file that can't be read is named at the end. A folder that is there was
-    made by the same options. `columns` is {"sentence": column}. Of eight processes that share the
+    made by the same `settings`: the fields of `Settings`. Of eight processes that share the
     files, the second has the `shard` "2/8".
     """
     parts = find_parts(sources)
     parts_of_shard = _of_shard(parts, shard)
-    number_type = resolved(precision, default_device())
-    folder, loaded = open_folder(Place.of(out), encoder, number_type, normalize, columns)
+    how = Settings(encoder, **settings)
+    how = replace(how, precision=resolved(how.precision, default_device()))
+    folder, loaded = open_folder(Place.of(out), how)
     files = 0
     rows = 0
     cut = 0
@@ -207,6 +211,7 @@ class VectorFolder:
     columns: Mapping[str, str]
     fingerprint: str
     dimension: int
+    number_format: NumberFormat
 
     @property
     def manifest(self) -> Place:
@@ -223,6 +228,7 @@ class VectorFolder:
             "precision": self.precision or "as saved",
             "normalize": self.normalize,
             "columns": self.columns,
+            "vectors": self.number_format.kind,
         }
 
     def open(self) -> None:
@@ -234,12 +240,33 @@ class VectorFolder:
         if all(HIDDEN.search(name) for name in files):
             with self.manifest.atomic_write() as file:
                 file.write_text(json.dumps(self.settings(), indent=2) + "\n", "utf-8")
+            self._write_ranges()
         elif MANIFEST not in files:
             raise InputError(
                 f"{self.place.name}: it has files that isotune encode did not make; name a new "
                 "folder"
             )
         self.check()
+
+    def _write_ranges(self) -> None:
+        """Writes the ranges of bytes beside the manifest."""
+        ranges = self.number_format.ranges
+        if ranges is not None:
+            with self.place.below(RANGES).atomic_write() as file:
+                ranges.save(file)
+
+    def _check_ranges(self) -> None:
+        """Refuses other ranges than those of the folder."""
+        ranges = self.number_format.ranges
+        if ranges is None:
+            return
+        with self.place.below(RANGES).read() as file:
+            theirs = Ranges.read(file)
+        if theirs != ranges:
+            raise InputError(
+                f"{self.place.name}: its vectors were made with other ranges; give {RANGES} of "
+                "that folder, or name another folder"
+            )
 
     def check(self) -> None:
         """Refuses a folder whose manifest has other settings."""
@@ -249,15 +276,24 @@ class VectorFolder:
         name = self.place.name
         if theirs.get("fingerprint") != self.fingerprint:
             other = theirs.get("encoder")
+            dimension = theirs.get("dimension")
+            if other == self.encoder and dimension != self.dimension:
+                raise InputError(
+                    f"{name}: its vectors have {dimension} features, not {self.dimension}; name "
+                    "another folder or give the same dimensions"
+                )
             raise InputError(
                 f"{name}: it holds vectors of another encoder, {other}; name another folder"
             )
+        # Older folders say nothing of it.
+        theirs.setdefault("vectors", "float32")
         for option in sorted(settings.keys() - {"isotune", "encoder"}):
             if theirs.get(option) != settings[option]:
                 raise InputError(
                     f"{name}: its vectors were made with {option} {theirs.get(option)}, not "
                     f"{settings[option]}; name another folder or give the same options"
                 )
+        self._check_ranges()
 
     def left(self, parts: Sequence[Part]) -> list[Part]:
         """The parts whose file of vectors is not there, or is not of the text as it is."""
@@ -288,29 +324,35 @@ class VectorFolder:
         """
         self.check()
         with part.source.read() as text, self.place.below(part.name).atomic_write() as file:
-            encoded = encode_rows(encoder, text, file, self.columns, self.normalize, advance)
+            encoded = encode_rows(
+                encoder, text, file, self.columns, self.normalize, advance, self.number_format
+            )
             os.utime(file, ns=(part.time, part.time))
             self.check()
         return encoded
 
 
-def open_folder(
-    place: Place,
-    encoder: str,
-    precision: Precision | None,
-    normalize: bool,
-    columns: Mapping[str, str] | None,
-) -> tuple[VectorFolder, Encoder]:
-    """Loads the encoder, and opens the folder of its vectors."""
-    loaded = Encoder.load(encoder, precision=precision)
+def open_folder(place: Place, settings: Settings) -> tuple[VectorFolder, Encoder]:
+    """Loads the encoder, and opens the folder of its vectors.
+
+    Raises:
+        InputError: int8 has no ranges, which all processes that share the work need to know.
+    """
+    if settings.vectors == "int8" and settings.ranges is None:
+        raise InputError(
+            "int8 vectors in a folder need ranges: encode a sample of the texts into one file as "
+            "int8 first, and give the file of ranges that is written beside it"
+        )
+    loaded, number_format = settings.load()
     folder = VectorFolder(
         place=place,
-        encoder=encoder,
-        precision=precision,
-        normalize=normalize,
-        columns=dict(columns or {}),
+        encoder=settings.encoder,
+        precision=settings.precision,
+        normalize=settings.scales,
+        columns=dict(settings.columns),
         fingerprint=loaded.fingerprint(),
         dimension=loaded.dimension,
+        number_format=number_format,
     )
     folder.open()
     return folder, loaded

@@ -5,10 +5,11 @@ once.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from isotune.cluster import connect, spread
 from isotune.encoder.encoder import Encoder
@@ -17,8 +18,16 @@ from isotune.errors import InputError
 from isotune.kernels import Precision
 from isotune.kernels.cpu.memory import tune_process
 from isotune.kernels.precision import resolved
-from isotune.use.bulk.folder import Outcome, Part, VectorFolder, find_parts, open_folder, tell
+from isotune.use.bulk.folder import (
+    Outcome,
+    Part,
+    VectorFolder,
+    find_parts,
+    open_folder,
+    tell,
+)
 from isotune.use.bulk.places import Place
+from isotune.use.bulk.settings import Settings
 from isotune.use.bulk.vector_file import Encoded
 
 
@@ -28,10 +37,8 @@ def encode_on_ray(
     out: str | Path,
     *,
     address: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    precision: Precision | None = None,
-    normalize: bool = False,
     advance: Advance | None = None,
+    **settings: Any,
 ) -> Outcome:
     """Makes the files of vectors that are not there, as `encode_files` does.
 
@@ -40,7 +47,7 @@ def encode_on_ray(
         sources: files, patterns, folders and URIs, which every machine can read.
         out: a folder or a URI, which every machine can write.
         address: the cluster, as for `ray.init`; else the one at RAY_ADDRESS, or this machine.
-        columns, precision, normalize, advance: as `encode_files` has them.
+        advance, settings: as `encode_files` has them.
     """
     parts = find_parts(sources)
     if os.path.exists(encoder):
@@ -51,9 +58,10 @@ def encode_on_ray(
     device = "cpu"
     if gpus:
         device = "cuda"
-    ((_, number_type),) = spread(partial(resolved, precision), [device], gpus)
-    number_type = cast(Precision | None, number_type)
-    folder, _ = open_folder(Place.of(out), encoder, number_type, normalize, columns)
+    how = Settings(encoder, **settings)
+    ((_, number_type),) = spread(partial(resolved, how.precision), [device], gpus)
+    how = replace(how, precision=cast(Precision | None, number_type))
+    folder, _ = open_folder(Place.of(out), how)
     files = 0
     rows = 0
     cut = 0
@@ -73,15 +81,15 @@ def encode_on_ray(
 
 def _encode(folder: VectorFolder, part: Part) -> Encoded:
     """Makes a file of vectors."""
-    encoder = _loaded(folder.encoder, folder.precision, folder.fingerprint)
+    encoder = _loaded(folder.encoder, folder.precision, folder.dimension, folder.fingerprint)
     return folder.encode(part, encoder)
 
 
 @lru_cache(maxsize=1)
-def _loaded(encoder: str, precision: Precision | None, fingerprint: str) -> Encoder:
+def _loaded(encoder: str, precision: Precision | None, dimension: int, fingerprint: str) -> Encoder:
     """The encoder of this process."""
     tune_process()
-    loaded = Encoder.load(encoder, precision=precision)
+    loaded = Encoder.load(encoder, precision=precision, dimensions=dimension)
     if loaded.fingerprint() != fingerprint:
         raise InputError(f"{encoder}: a machine of the cluster has another encoder in this place")
     return loaded

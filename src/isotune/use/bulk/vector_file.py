@@ -20,6 +20,7 @@ from isotune.data.rows import Record, checked_columns, tell_blank, text_value
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, Advance, Vectors, encode_stream
 from isotune.errors import InputError
+from isotune.use.quantization import FLOAT32, NumberFormat
 from isotune.use.tables import to_tables
 
 # The name of the vectors' column.
@@ -45,37 +46,50 @@ class Encoded(NamedTuple):
     """How many of the texts were cut to the encoder's limit."""
 
 
-def write_npy(file: BinaryIO, dimension: int, blocks: Iterable[Vectors]) -> int:
+def write_npy(
+    file: BinaryIO,
+    dimension: int,
+    blocks: Iterable[Vectors],
+    number_format: NumberFormat = FLOAT32,
+) -> int:
     """Writes vectors [n, dimension] block by block; returns their number."""
     rows = 0
-    _write_header(file, 0, dimension)
+    _write_header(file, 0, dimension, number_format)
     for vectors in blocks:
-        file.write(vectors.astype("<f4", order="C", copy=False).data)
+        file.write(number_format.written(vectors).data)
         rows += len(vectors)
     # The header has room for any number of rows.
     file.seek(0)
-    _write_header(file, rows, dimension)
+    _write_header(file, rows, dimension, number_format)
     return rows
 
 
 def write_parquet(
-    file: BinaryIO, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]
+    file: BinaryIO,
+    schema: pa.Schema,
+    dimension: int,
+    blocks: Iterable[tuple[pa.Table, Vectors]],
+    number_format: NumberFormat = FLOAT32,
 ) -> int:
     """Writes blocks of n rows with vectors [n, dimension]; returns the number of rows."""
     rows = 0
-    field = pa.field(VECTOR, pa.list_(pa.float32(), dimension))
+    field = pa.field(VECTOR, number_format.arrow_type(dimension))
     with pq.ParquetWriter(file, schema.append(field)) as writer:
         for table, vectors in blocks:
-            column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), dimension)
+            numbers = number_format.written(vectors)
+            column = pa.FixedSizeListArray.from_arrays(numbers.ravel(), numbers.shape[1])
             writer.write_table(table.append_column(field, column))
             rows += len(vectors)
     return rows
 
 
-def _write_header(file: BinaryIO, rows: int, dimension: int) -> None:
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
-    )
+def _write_header(file: BinaryIO, rows: int, dimension: int, number_format: NumberFormat) -> None:
+    header = {
+        "descr": np.lib.format.dtype_to_descr(number_format.dtype),
+        "fortran_order": False,
+        "shape": (rows, number_format.width(dimension)),
+    }
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 def encode_rows(
@@ -85,10 +99,11 @@ def encode_rows(
     columns: Mapping[str, str],
     normalize: bool,
     advance: Advance | None = None,
+    number_format: NumberFormat = FLOAT32,
 ) -> Encoded:
     """Writes a parquet file of a file's rows, in order and without blank texts.
 
-    The options are those of `encode_files`.
+    Bytes are of vectors of length 1. The options are those of `encode_files`.
     """
     with _texts_of(source, columns) as (column, schema, tables):
         if VECTOR in schema.names:
@@ -116,7 +131,7 @@ def encode_rows(
                 rows = rows.slice(count)
 
         with target.open("wb") as file:
-            count = write_parquet(file, schema, encoder.dimension, encoded())
+            count = write_parquet(file, schema, encoder.dimension, encoded(), number_format)
     return Encoded(count, cut)
 
 

@@ -1,7 +1,8 @@
 """A search index: documents on disk with their vectors and words, and the encoder that made them.
 
 An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table
-of LanceDB (`store.py`). A query is compared with all vectors.
+of LanceDB (`store.py`). A query is compared with all vectors, or with smaller ones that LanceDB
+makes of them.
 
 Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are
 added, rows with another text or other columns are replaced, and the rest is left alone and not
@@ -35,6 +36,7 @@ from isotune.evaluation.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
+from isotune.use.quantization import Kind
 from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 from isotune.use.tables import to_tables
@@ -46,6 +48,9 @@ FUSION = 60
 FUSED = 100
 # So many random rows show what another encoder changes.
 ASKED = 1_000
+# So many random rows look for so many nearest ones, to show what smaller vectors change.
+QUERIES = 100
+NEAREST = 10
 # An answer has at most so many rows, because LanceDB counts them with 32 bits.
 MOST = 1_000_000_000
 DESCRIPTION = "index.json"
@@ -124,7 +129,9 @@ class Index:
             )
         self.folder = folder
         self.description: dict[str, Any] = description
-        self.store = Store(folder, description["dimension"])
+        # Older indexes say nothing of it.
+        kind = description.setdefault("vectors", "float32")
+        self.store = Store(folder, description["dimension"], kind)
         self._encoder: Encoder | None = None
         # The description of another encoder, which an index without rows gets from `add`.
         self._next_description: dict[str, Any] | None = None
@@ -136,6 +143,8 @@ class Index:
         encoder: str | Path | Encoder,
         *,
         precision: Precision | None = None,
+        dimensions: int | None = None,
+        vectors: Kind = "float32",
     ) -> Index:
         """Creates an empty index in a new or empty folder.
 
@@ -144,14 +153,17 @@ class Index:
             encoder: a folder or a hub name, which `open` will load again; or a loaded encoder,
                 which `open` has to be given again.
             precision: what a named encoder computes in; None for the type of its weights.
+            dimensions: how many features of a vector to keep, the first ones; None for all. The
+                index remembers it.
+            vectors: what a search compares, see `compare`.
 
         Raises:
             InputError: the folder is not empty or can't be written, the encoder can't be loaded, or
                 LanceDB is not installed.
         """
         folder = Path(folder)
-        loaded = _loaded(encoder, precision)
-        description = _description(encoder, loaded, precision)
+        loaded = _loaded(encoder, precision, dimensions)
+        description = _description(encoder, loaded, precision, vectors)
         with as_input_error(OSError, f"{folder}: it can't be written"):
             make_folder(folder)
             if any(path.suffix != ".part" and path.name not in UNUSED for path in folder.iterdir()):
@@ -184,6 +196,7 @@ class Index:
         encoder: str | Path | Encoder | None = None,
         *,
         precision: Precision | None = None,
+        dimensions: int | None = None,
     ) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy is given.
 
@@ -191,9 +204,11 @@ class Index:
             folder: the folder of the index.
             encoder: a copy of the encoder that made the vectors. An index without rows takes any.
             precision: what a named encoder computes in; None for what the index was made with.
+            dimensions: how many features the vectors have; None for as many as in the index.
 
         Raises:
-            InputError: the folder has no index, or the vectors are of another encoder.
+            InputError: the folder has no index, or the vectors are of another encoder or have
+                another number of features.
         """
         path = Path(folder, DESCRIPTION)
         if not path.exists():
@@ -205,7 +220,7 @@ class Index:
             raise InputError(f"{path}: it does not describe an index; make a new index")
         index = cls(path.parent, description)
         if encoder is not None:
-            index._use(encoder, precision)
+            index._use(encoder, precision, dimensions)
         return index
 
     @property
@@ -320,6 +335,45 @@ class Index:
         changes = compare_text(before, encoder.encode_document(texts, normalize=True), texts)
         return round(changes.same_nearest * len(rows)), len(rows)
 
+    def compare(self, vectors: Kind) -> None:
+        """Makes searches compare float32 vectors, or smaller ones of the same rows.
+
+        Those of int8 have a byte for each feature, and those of binary a bit: LanceDB's indexes
+        IVF_SQ and IVF_RQ. The nearest rows by these are compared again by float32, so the table
+        keeps the float32 vectors. A search is approximate then. `add` makes the smaller vectors.
+
+        Raises:
+            InputError: 8 doesn't divide the number of features of binary vectors.
+        """
+        _check_bits(vectors, self.description["dimension"])
+        with _changing(self.folder):
+            self.store.compare(vectors)
+            self._describe({**self.description, "vectors": vectors})
+
+    def same_nearest(self) -> float | None:
+        """The share of the nearest rows that a search finds, of those by float32 vectors.
+
+        At most `QUERIES` random rows look for their `NEAREST` nearest others. None if searches
+        compare float32 vectors.
+        """
+        if not self.store.is_quantized():
+            return None
+        drawn = np.random.default_rng(0).permutation(len(self))[:QUERIES]
+        same = 0
+        asked = 0
+        for row in self.store.at(drawn.tolist()):
+            nearest = self._nearest_others(row, exact=True)
+            found = self._nearest_others(row, exact=False)
+            same += len(nearest & found)
+            asked += len(nearest)
+        return same / asked
+
+    def _nearest_others(self, row: Row, exact: bool) -> set[str]:
+        """The ids of the rows that are nearest to a row, without its own."""
+        vector = np.asarray(row["vector"], np.float32)
+        near = self.store.nearest(vector, NEAREST + 1, exact=exact)
+        return {other["id"] for other in near} - {row["id"]}
+
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter; returns their number.
 
@@ -376,11 +430,21 @@ class Index:
             rows = self.store.nearest(vector, k, where)
         return [_hit(row, vector) for row in rows]
 
-    def _use(self, encoder: str | Path | Encoder, precision: Precision | None = None) -> Encoder:
-        """Takes an encoder, loaded or by its name, if it made the vectors or if there are none."""
+    def _use(
+        self,
+        encoder: str | Path | Encoder,
+        precision: Precision | None = None,
+        dimensions: int | None = None,
+    ) -> Encoder:
+        """Takes an encoder, loaded or by its name, if it made the vectors or if there are none.
+
+        Its vectors are cut as those of the index are.
+        """
         if precision is None:
             precision = self.description["precision"]
-        loaded = _loaded(encoder, precision)
+        loaded = _loaded(encoder, precision, dimensions)
+        if len(self):
+            loaded = self._cut(loaded, dimensions)
         fingerprint = loaded.fingerprint()
         if fingerprint != self.description["fingerprint"]:
             if len(self):
@@ -388,9 +452,26 @@ class Index:
                 if isinstance(encoder, Encoder):
                     name = "the given encoder"
                 raise self._other_encoder(fingerprint, name)
-            self._next_description = _description(encoder, loaded, precision)
+            kind = self.description["vectors"]
+            self._next_description = _description(encoder, loaded, precision, kind)
         self._encoder = loaded
         return loaded
+
+    def _cut(self, encoder: Encoder, dimensions: int | None) -> Encoder:
+        """An encoder with vectors as long as those of the index, or shorter ones if it has no more.
+
+        Raises:
+            InputError: other `dimensions` were asked for.
+        """
+        kept: int = self.description["dimension"]
+        if dimensions not in (None, kept):
+            raise InputError(
+                f"{self.folder}: its vectors have {kept} features, not {dimensions}; give "
+                f"dimensions {kept} or none, or make a new index"
+            )
+        if encoder.dimension > kept:
+            return encoder.cut_to(kept)
+        return encoder
 
     def _other_encoder(self, fingerprint: str, name: object) -> InputError:
         return InputError(
@@ -400,16 +481,21 @@ class Index:
         )
 
 
-def _loaded(encoder: str | Path | Encoder, precision: Precision | None) -> Encoder:
-    if isinstance(encoder, Encoder):
+def _loaded(
+    encoder: str | Path | Encoder, precision: Precision | None, dimensions: int | None
+) -> Encoder:
+    if not isinstance(encoder, Encoder):
+        return Encoder.load(encoder, precision=precision, dimensions=dimensions)
+    if dimensions is None:
         return encoder
-    return Encoder.load(encoder, precision=precision)
+    return encoder.cut_to(dimensions)
 
 
 def _description(
-    encoder: str | Path | Encoder, loaded: Encoder, precision: Precision | None
+    encoder: str | Path | Encoder, loaded: Encoder, precision: Precision | None, vectors: Kind
 ) -> dict[str, Any]:
     """What `index.json` says of an encoder; one that was not loaded by its name has no name."""
+    _check_bits(vectors, loaded.dimension)
     name = None
     if not isinstance(encoder, Encoder):
         name = str(encoder)
@@ -421,7 +507,17 @@ def _description(
         "precision": precision,
         "fingerprint": loaded.fingerprint(),
         "dimension": loaded.dimension,
+        "vectors": vectors,
     }
+
+
+def _check_bits(vectors: Kind, dimension: int) -> None:
+    """Refuses bits of vectors that don't fill whole bytes, which LanceDB can't index."""
+    if vectors == "binary" and dimension % 8:
+        raise InputError(
+            f"binary vectors in an index: 8 has to divide the number of features, which is "
+            f"{dimension}; give other dimensions, such as {8 * max(1, dimension // 8)}, or int8"
+        )
 
 
 def _hit(row: Row, vector: NDArray[np.float32]) -> Hit:

@@ -8,7 +8,7 @@ stays fast.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from math import copysign
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
+from isotune.use.quantization import Kind
 from isotune.use.search.filters import parse, refusal
 from isotune.use.tables import conform, rows_of, words
 
@@ -39,6 +40,10 @@ FRAGMENTS = 16
 # a row into the index of 10,000 rows takes a tenth of a second, and of 100,000 over a second.
 UNINDEXED = 500
 UNINDEXED_SHARE = 100
+# With fewer rows, all float32 vectors are compared.
+FEWEST_QUANTIZED = 1000
+# Of smaller vectors, so many times the rows that are asked for are compared again by float32.
+RESCORED: Mapping[Kind, int] = {"int8": 4, "binary": 20}
 # Of a longer query, the first words are looked up. In 10,000 rows, 256 words take 19 ms of
 # processor time with the text index, and the 8,000 words of a long page some seconds without it.
 QUERY_WORDS = 256
@@ -74,9 +79,11 @@ def lancedb() -> Any:
 class Store:
     """The table of an index. Threads may share it."""
 
-    def __init__(self, folder: Path, dimension: int) -> None:
+    def __init__(self, folder: Path, dimension: int, kind: Kind = "float32") -> None:
+        """Opens the table of a folder, or makes it. `kind` says what `nearest` compares."""
         self.folder = folder
         self.dimension = dimension
+        self.kind = kind
         # Each call looks for changes that other processes have made.
         self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
         # The files of the table that were written to the disk.
@@ -122,6 +129,35 @@ class Store:
         with writing(self.folder):
             self.table.create_index("text", config=config)
 
+    def compare(self, kind: Kind) -> None:
+        """Makes `nearest` compare vectors of another kind, once `tend` has finished."""
+        if kind == self.kind:
+            return
+        self.kind = kind
+        name = self._vector_index()
+        if name is not None:
+            with writing(self.folder):
+                self.table.drop_index(name)
+
+    def is_quantized(self) -> bool:
+        """Whether `nearest` compares smaller vectors than those of float32."""
+        return self.kind != "float32" and self._vector_index() is not None
+
+    def _vector_index(self) -> str | None:
+        """The name of the vector index; None if there is none."""
+        for index in self.table.list_indices():
+            if index.columns == ["vector"]:
+                return str(index.name)
+        return None
+
+    def _create_vector_index(self) -> None:
+        """Makes the vector index if there are rows enough, unless it is there or not wanted."""
+        if self.kind == "float32" or len(self) < FEWEST_QUANTIZED or self._vector_index():
+            return
+        kinds = {"int8": lancedb().index.IvfSq, "binary": lancedb().index.IvfRq}
+        with writing(self.folder):
+            self.table.create_index("vector", config=kinds[self.kind](distance_type="dot"))
+
     def __len__(self) -> int:
         return int(self.table.count_rows())
 
@@ -137,10 +173,26 @@ class Store:
         """The columns besides id, text and vector."""
         return [name for name in self.schema.names if name not in FIXED]
 
-    def nearest(self, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[Row]:
-        """The k rows nearest to a vector [d] that fit a filter."""
+    def nearest(
+        self,
+        vector: NDArray[np.float32],
+        k: int,
+        where: str | None = None,
+        exact: bool = False,
+    ) -> list[Row]:
+        """The k rows nearest to a vector [d] that fit a filter.
+
+        If there is a vector index, `RESCORED` times as many rows are found by smaller vectors, and
+        the k nearest of these by float32; unless it shall be `exact`. Rows that are not in that
+        index yet are compared by float32.
+        """
         query = self.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-        return self._rows(query.bypass_vector_index(), where, "_distance")
+        if exact or self.kind == "float32":
+            query = query.bypass_vector_index()
+        else:
+            # All parts of the index may be looked at, until there are k rows.
+            query = query.maximum_nprobes(0).refine_factor(RESCORED[self.kind])
+        return self._rows(query, where, "_distance")
 
     def by_words(self, query: str, k: int, where: str | None = None) -> list[Row]:
         """The k rows whose words fit a query best (BM25).
@@ -253,11 +305,13 @@ class Store:
             return int(self.table.delete(parse(where, self.schema)).num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
-        """Merges fragments if there are many of them, and completes the text index if `finished`.
+        """Merges fragments if there are many of them, and completes the indices if `finished`.
 
         In the end the table is on the disk, for which LanceDB does not wait. Of its files, it
         changes JSON hints alone.
         """
+        if finished:
+            self._create_vector_index()
         fragments = self.table.stats()["fragment_stats"]["num_fragments"]
         unindexed = max(index.num_unindexed_rows for index in self.table.list_indices())
         most_unindexed = max(UNINDEXED, len(self) // UNINDEXED_SHARE)

@@ -32,9 +32,11 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.calibration import Calibration, required
 from isotune.encoder.classifier import Classifier
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import cut_units
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
 from isotune.files import read_json
+from isotune.use.quantization import Numbers, Ranges, bits_of
 from isotune.use.search import Hit, Index
 from isotune.use.search.store import ReadError
 from isotune.use.serve import bodies
@@ -62,6 +64,8 @@ SMALL_BODY = 2**16
 COUNTS_SECONDS = 0.1
 # What a server has whose encoders were not trained on labels.
 NO_CLASSIFIERS: Mapping[str, Classifier] = {}
+# What a server has that writes no vectors as int8.
+NO_RANGES: Mapping[str, Ranges] = {}
 # Columns have any type; dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity
 # null.
 as_json = partial(to_json, bytes_mode="base64", inf_nan_mode="null")
@@ -76,7 +80,9 @@ class Service:
     index: Index
     """The index, if the server searches one."""
     index_model: str
-    """The name of the index's encoder."""
+    """The name of the encoder whose vectors the index has, or has cut."""
+    index_calibration: Calibration | None
+    """What the cosines of the index mean."""
 
     def __init__(
         self,
@@ -85,7 +91,9 @@ class Service:
         limits: Limits,
         index: Index | None,
         has_keys: bool,
+        ranges: Mapping[str, Ranges],
     ) -> None:
+        self.ranges = ranges
         self.encoders = dict(encoders)
         self.classifiers = dict(classifiers)
         self.limits = limits
@@ -93,9 +101,13 @@ class Service:
         self.state = bodies.Health(has_keys, index is not None)
         if index is not None:
             self.index = index
+            # The index cuts the vectors of an encoder by a copy that shares the weights.
             self.index_model = next(
-                name for name, encoder in encoders.items() if encoder is index.encoder
+                name
+                for name, encoder in encoders.items()
+                if encoder.backbone is index.encoder.backbone
             )
+            self.index_calibration = index.encoder.calibration
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
@@ -225,16 +237,37 @@ class Service:
             texts = [texts]
         model, encoder = self.named(body.model)
         size = encoder.dimension
-        if body.dimensions not in (None, size):
-            message = (
-                f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
-            )
+        dimensions = size
+        if body.dimensions is not None:
+            dimensions = body.dimensions
+        if not 1 <= dimensions <= size:
+            message = f"dimensions {dimensions}: vectors of {model} have {size}; give 1 to {size}"
             raise Refused(400, message, param="dimensions")
+        self._refuse_int8(model, dimensions, body)
         role = bodies.ROLES.get(body.input_type or "")
         encoded = await self.encode(scope, model, texts, "input", role)
-        data = _written(encoded.vectors, body.encoding_format == "base64")
+        vectors: Numbers = cut_units(encoded.vectors, dimensions)
+        if body.encoding_format == "int8":
+            vectors = self.ranges[model].bytes_of(vectors)
+        elif body.encoding_format == "ubinary":
+            vectors = bits_of(vectors)
+        data = _written(vectors, body.encoding_format == "base64")
         usage = bodies.Usage(encoded.tokens, encoded.tokens)
         return answer(bodies.Embeddings([], model, usage), "data", data, len(texts))
+
+    def _refuse_int8(self, model: str, dimensions: int, body: bodies.EmbeddingsRequest) -> None:
+        """Refuses int8 of vectors without ranges."""
+        if body.encoding_format != "int8":
+            return
+        if model not in self.ranges:
+            message = (
+                f"int8: the server has no ranges for vectors of {model}; isotune serve has --ranges"
+            )
+            raise Refused(400, message, param="encoding_format")
+        known = len(self.ranges[model].least)
+        if dimensions != known:
+            message = f"int8: the ranges of {model} are of {known} dimensions, not {dimensions}"
+            raise Refused(400, message, param="dimensions")
 
     async def similarity(self, scope: Scope, body: bodies.SimilarityRequest) -> Response:
         """Compare texts by their cosine, or by the probability that they mean the same."""
@@ -301,14 +334,15 @@ class Service:
         if body.hybrid and size > most:
             message = f"a query of {size:,} characters; that of a hybrid search may have {most:,}"
             raise Refused(400, message, param="query")
-        calibration = self.calibrations[self.index_model]
+        calibration = self.index_calibration
         least = -math.inf
         if body.probability:
             least = required(calibration).cosine(body.probability)
         encoded = await self.encode(scope, self.index_model, [query], "query", "query")
+        (vector,) = cut_units(encoded.vectors, self.index.encoder.dimension)
 
         def find() -> list[bytes]:
-            hits = _found(self.index, body, encoded.vectors[0])
+            hits = _found(self.index, body, vector)
             near = [hit for hit in hits if hit.cosine >= least]
             return _described(near, calibration)
 
@@ -403,17 +437,19 @@ def application(
     origins: Sequence[str] = (),
     index: Index | None = None,
     hosts: Sequence[str] = LOCAL_NAMES,
+    ranges: Mapping[str, Ranges] = NO_RANGES,
 ) -> ASGIApp:
     """Makes the whole ASGI application for encoders by name; the first answers where none is named.
 
-    The `classifiers`, by name, are those of these encoders.
+    The `classifiers`, by name, are those of these encoders, or of their vectors before a cut.
 
     Requests need one of the `keys`. Without keys, they have to call the server by one of the
     `hosts`, if there are any: so a page of the web that lets a name of its own point here (DNS
     rebinding) can't reach it. Scripts of the pages of `origins` may call the server (CORS). The
-    encoder of the `index` is one of the encoders.
+    encoder of the `index` is one of the encoders, or a cut of one. `ranges` are of the vectors of
+    an encoder, by its name.
     """
-    service = Service(encoders, classifiers, limits, index, bool(keys))
+    service = Service(encoders, classifiers, limits, index, bool(keys), ranges)
     operations = service.operations()
     app: ASGIApp = Gate(
         _router(service, operations),
@@ -513,12 +549,12 @@ def _ranked(labels: Sequence[str], scores: NDArray[np.float32]) -> list[bodies.P
     return [bodies.Prediction(float(scores[number]), labels[number]) for number in order]
 
 
-def _written(vectors: NDArray[np.float32], in_bytes: bool) -> Iterator[bytes]:
+def _written(vectors: Numbers, in_bytes: bool) -> Iterator[bytes]:
     """Each vector as JSON: of numbers, or in base64, which msgspec makes of bytes."""
-    for number, vector in enumerate(vectors.astype("<f4")):
+    for number, vector in enumerate(vectors):
         value: bytes | list[float] = vector.tolist()
         if in_bytes:
-            value = vector.tobytes()
+            value = vector.astype("<f4").tobytes()
         yield msgspec.json.encode(bodies.Embedding(number, value))  # type: ignore[arg-type]
 
 

@@ -81,10 +81,12 @@ class EmbeddingsRequest(Struct):
     ]
     model: Name = None
     encoding_format: Annotated[
-        Literal["float", "base64"] | None,
+        Literal["float", "base64", "int8", "ubinary"] | None,
         Meta(
-            description="How a vector is written: float, a list of numbers, or base64, of "
-            "little-endian float32."
+            description="How a vector is written: float, a list of numbers; base64, of "
+            "little-endian float32; int8, a list of whole numbers from -128 to 127, if the server "
+            "has ranges for the encoder; or ubinary, the signs of eight numbers in each number "
+            "from 0 to 255."
         ),
     ] = None
     input_type: Annotated[
@@ -97,7 +99,10 @@ class EmbeddingsRequest(Struct):
     ] = None
     dimensions: Annotated[
         int | None,
-        Meta(description="The length of a vector. Only the encoder's own length is allowed."),
+        Meta(
+            description="How many features of a vector to keep, the first ones; the vector has "
+            "length 1 again. Unset: all features."
+        ),
     ] = None
 
 
