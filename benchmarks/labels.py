@@ -38,6 +38,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.engine.loop import train_steps
 from isotune.engine.objectives import build_objectives
 from isotune.kernels.precision import has_bfloat16
+from isotune.kernels.types import Precision
 from isotune.methods.classifier import fit_head
 from isotune.methods.options import ClassifierOptions
 from isotune.recipes import Stage, read_recipe
@@ -54,7 +55,7 @@ SETS = {
 }
 """The training and the test rows of each set; without test rows, a quarter of all rows."""
 
-PRECISION = "bfloat16" if has_bfloat16("cpu") else "float32"
+PRECISION: Precision = "bfloat16" if has_bfloat16("cpu") else "float32"
 """That of training runs on this machine."""
 
 PEERS = Path(__file__).with_name("labels_peers.py")
