@@ -37,6 +37,8 @@ from isotune.data import LabelledSentence, read
 from isotune.encoder.encoder import Encoder
 from isotune.engine.loop import train_steps
 from isotune.engine.objectives import build_objectives
+from isotune.kernels.precision import has_bfloat16
+from isotune.kernels.types import Precision
 from isotune.methods.classifier import fit_head
 from isotune.methods.options import ClassifierOptions
 from isotune.recipes import Stage, read_recipe
@@ -52,6 +54,9 @@ SETS = {
     "cr": ("cr:train", ""),
 }
 """The training and the test rows of each set; without test rows, a quarter of all rows."""
+
+PRECISION: Precision = "bfloat16" if has_bfloat16("cpu") else "float32"
+"""That of training runs on this machine."""
 
 PEERS = Path(__file__).with_name("labels_peers.py")
 
@@ -106,7 +111,7 @@ def two_steps(model: str, rows: Rows, texts: Sequence[str], seed: int) -> Sequen
     table["classes"] = sorted({row.label for row in rows})
     table["batch_size"] = min(table["batch_size"], len(rows))
     stage = Stage.model_validate(table)
-    encoder = Encoder.load(model, precision="float32")
+    encoder = Encoder.load(model, precision=PRECISION)
     options = stage.training.for_width(encoder.backbone.dimension)
     objectives = build_objectives(stage, encoder, seed)
     for update in train_steps(encoder, objectives, rows, options, seed):

@@ -5,6 +5,7 @@ This file runs in the environment of the peers, and imports nothing of isotune.
 
 import json
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -18,9 +19,10 @@ def setfit(given: dict[str, Any]) -> list[str]:
     numbers = [names.index(label) for label in given["labels"]]
     data = Dataset.from_dict({"text": given["texts"], "label": numbers})
     model = SetFitModel.from_pretrained(given["model"])
-    # The paper's R: so many pairs of each kind for a text.
-    options = TrainingArguments(num_iterations=20, seed=given["seed"], report_to="none")
-    Trainer(model=model, args=options, train_dataset=data).train()
+    with tempfile.TemporaryDirectory() as folder:
+        # num_iterations is the paper's R: so many pairs of each kind for a text.
+        options = TrainingArguments(folder, num_iterations=20, seed=given["seed"], report_to="none")
+        Trainer(model=model, args=options, train_dataset=data).train()
     return [names[int(number)] for number in model.predict(given["new"])]
 
 

@@ -268,7 +268,7 @@ def test_scores_are_predicted_where_there_are_no_classes(
     encoder: Encoder, sentences: list[str]
 ) -> None:
     method = FinetunePair(
-        FinetunePairOptions(classes=(), metrics=("pearson", "spearman")), encoder
+        FinetunePairOptions(classes=(), metrics=("pearson", "spearman"), dev_data=("dev",)), encoder
     ).eval()
     assert method.rows is ScoredPair
     batch = Batch((joint(encoder, sentences[:3], sentences[3:6]),), torch.tensor([1.0, 4.0, 2.5]))

@@ -87,6 +87,18 @@ def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(
     assert not metrics(train("all choose", method="finetune-sentence", **options).folder, "test")
 
 
+@pytest.mark.parametrize("method", ["finetune-sentence", "finetune-pair"])
+def test_no_dataset_that_the_user_has_not_named_chooses_the_step(
+    method: str, train: Train, labelled: str, tmp_path: Path
+) -> None:
+    pairs = write(
+        tmp_path / "pairs.tsv", "sentence1,sentence2,label", [("a", "b", "0"), ("c", "d", "1")]
+    )
+    data = {"finetune-sentence": labelled, "finetune-pair": pairs}
+    with pytest.raises(InputError, match="dev_data: no rows are given"):
+        train(method=method, sources=data[method], classes=["0", "1"], steps=1)
+
+
 def test_copies_of_rows_that_chose_the_step_are_counted_among_those_that_score_it(
     train: Train, labelled: str, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.classifier_head import ClassifierHead, HeadSettings, Kind
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split, View
 from isotune.methods.options import FinetunePairOptions, FinetuneSentenceOptions
 from isotune.methods.projection import started_as_bert
@@ -49,8 +50,17 @@ class FinetuneSentence(Method):
         self.linear = started_as_bert(nn.Linear(dimension, len(self.classes) or 1))
 
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
-        """The dev data; or its first part to choose the step, and the rest as test rows."""
+        """The dev data; or its first part to choose the step, and the rest as test rows.
+
+        Raises:
+            InputError: there is no dev data.
+        """
         options = self.options
+        if not options.dev_data:
+            raise InputError(
+                "dev_data: no rows are given that choose the best step; give a source of rows like "
+                "those of the data. The recipe classify needs none: it sets rows apart by itself"
+            )
         parts = {"dev": (0.0, options.dev_share), "test": (options.dev_share, 1.0)}
         part = parts[split]
         if part == (1.0, 1.0):

@@ -491,8 +491,8 @@ class FinetuneSentenceOptions(FinetuneOptions):
     classes: Annotated[Classes, Field(min_length=2)] = ("0", "1")
     """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
-    dev_data: ScoreSources = ("sst2:dev",)
-    """Labelled sentences on which the metrics are computed."""
+    dev_data: Annotated[tuple[str, ...], Use.SCORE] = ()
+    """Labelled sentences on which the metrics are computed. A run needs some."""
 
     _checked = model_validator(mode="after")(_check_metrics)
 
@@ -504,8 +504,8 @@ class FinetunePairOptions(FinetuneOptions):
     """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is
     that of the second class. The default is RTE's and QNLI's."""
 
-    dev_data: ScoreSources = ("rte:dev",)
-    """Labelled or scored pairs on which the metrics are computed."""
+    dev_data: Annotated[tuple[str, ...], Use.SCORE] = ()
+    """Labelled or scored pairs on which the metrics are computed. A run needs some."""
 
     _checked = model_validator(mode="after")(_check_metrics)
 
