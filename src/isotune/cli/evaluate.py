@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
-    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, "
-    "transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the columns "
+    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, senteval-sts, sts17, "
+    "stsb-multi, transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the columns "
     "sentence1, sentence2 and score; classification:DATA, texts with labels; retrieval:DATA, "
     "pairs where each first text has to find its second among all, or a folder in BEIR's layout "
     "(corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the distribution "

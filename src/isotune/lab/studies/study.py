@@ -130,16 +130,18 @@ class Published(_Table):
 
 
 class Figure(_Table):
-    """A figure that is drawn from the study's table."""
+    """A figure that is made of the study's table."""
 
-    kind: Literal["curve", "bars"]
-    """A curve has a line for each arm. Bars stand for each line of the table."""
+    kind: Literal["curve", "bars", "matrix"]
+    """A curve has a line for each arm. Bars stand for each line of the table. A matrix is a table
+    whose rows are the first and whose columns are the second values of pairs."""
 
     y: str
     """The score."""
 
     x: str = ""
-    """The horizontal axis of a curve, an option of the grid."""
+    """The horizontal axis of a curve, an option of the grid. Of a matrix, the option whose values
+    are pairs."""
 
     log: bool = False
     """Whether this axis is logarithmic."""
@@ -313,8 +315,10 @@ class Study(_Table):
             self._check_published(published, f"published {number}")
         for number, figure in enumerate(self.figures, 1):
             refuse_unknown(f"score of figure {number}", [figure.y], self.scores)
-            if figure.kind == "curve":
+            if figure.kind != "bars":
                 refuse_unknown(f"option of the grid in figure {number}", [figure.x], self.axes)
+            if figure.kind == "matrix":
+                refuse_single_values(f"figure {number}: {figure.x}", self.axes[figure.x])
         return self
 
     def _check_published(self, published: Published, place: str) -> None:
@@ -336,6 +340,15 @@ def refuse_study_keys(options: Iterable[str]) -> None:
         raise InputError(
             f"{min(keys)} isn't given as an option: a study and its arms have a key for it"
         )
+
+
+def refuse_single_values(place: str, values: Iterable[Value]) -> None:
+    """Refuses values that are no pairs, of an option at this place."""
+    for value in values:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise InputError(
+                f"{place} has the value {value}, and a matrix needs pairs, such as [1, 2]"
+            )
 
 
 def refuse_unknown(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
