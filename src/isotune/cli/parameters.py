@@ -54,6 +54,11 @@ JSON = Parameter(
 LIST_JSON = Parameter(
     name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative=""
 )
+FORMAT = Parameter(
+    help="Print the table in this format, for a paper or another program: with standard "
+    "deviations, the best in bold, and marks for the rows that a score beats by more than chance.",
+    name="--format",
+)
 STAND_INS = Parameter(
     help="Use data that stand in for published data where these are only on the Hugging Face hub, "
     "such as nli-sample for all-nli. The page says so."
