@@ -28,16 +28,16 @@ from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, as_input_error, counted
 from isotune.evaluation import DevTask, Floats, versions
-from isotune.files import make_folder, read_arrays
+from isotune.files import make_folder
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse, read_pairs
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import VALUES, Job, RayRuns, read_tasks, try_to_make
+from isotune.lab.studies.job import Job, RayRuns, read_tasks, try_to_make
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
-from isotune.lab.studies.run_key import run_keys
+from isotune.lab.studies.run_key import Keys
 from isotune.lab.studies.scores import check_scores, run_scores
 from isotune.lab.studies.study import SIZES, Study
 from isotune.lab.studies.wording import line_title, measured_digits
@@ -67,6 +67,7 @@ def run_study(  # noqa: PLR0913
     seeds: Sequence[int] = (),
     options: Mapping[str, Any] | None = None,
     stand_ins: bool = False,
+    keep_encoders: bool = False,
     on_ray: bool = False,
     threads: int | None = None,
     quiet: bool = False,
@@ -83,6 +84,8 @@ def run_study(  # noqa: PLR0913
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
         stand_ins: use data that stand in for published data where these are only on the hub.
+        keep_encoders: keep the encoder of every trained run, in RUNS/KEY/encoder. A run whose
+            encoder was not kept is then trained again.
         on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this
             machine: a run on each GPU, or without GPUs on each `threads` processors. Else this
             process makes one run after another.
@@ -98,7 +101,7 @@ def run_study(  # noqa: PLR0913
     folder = Path(runs or Path(out, "runs"))
     # This refuses wrong names, before anything is written.
     console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, force_jupyter=False)
-    all_runs = StudyRuns(study, folder, model, console)
+    all_runs = StudyRuns(study, folder, model, console, keep_encoders=keep_encoders)
     _make_folders([Path(out), folder])
     with RayRuns(threads or 1) if on_ray else nullcontext(RunsHere()) as workers:
         all_runs.make(workers)
@@ -187,10 +190,19 @@ def _sizes(name: str) -> dict[str, float]:
 class StudyRuns:
     """The runs of a study, each in a folder named by its key."""
 
-    def __init__(self, study: Study, folder: Path, model: str, console: PlainConsole) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        model: str,
+        console: PlainConsole,
+        *,
+        keep_encoders: bool = False,
+    ) -> None:
         """Plans the runs and checks what they read and show; makes nothing yet."""
         self.study = study
         self.model = model
+        self.keep_encoders = keep_encoders
         self._say = console.print
         # The runs in the lines of the table.
         self.planned = plan_runs(study, model)
@@ -200,13 +212,14 @@ class StudyRuns:
         for analysis in study.analyses:
             read_pairs(analysis, study.analysed)
         baselines = [run.baseline for run in self.planned if run.baseline]
-        keys, problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
+        keys = Keys()
+        by_run, problems = keys.runs([*baselines, *self.planned])
         # Why runs failed. At first these are the runs whose model is not on this machine.
         self.problems = problems
         # The jobs of the other runs and of their baselines.
-        self.jobs = self._jobs({run: folder / key for run, key in keys.items()})
+        self.jobs = self._jobs({run: folder / key for run, key in by_run.items()}, keys)
 
-    def _jobs(self, folders: Mapping[PlannedRun, Path]) -> dict[PlannedRun, Job]:
+    def _jobs(self, folders: Mapping[PlannedRun, Path], keys: Keys) -> dict[PlannedRun, Job]:
         kept_folders = {folders[run] for run in self._needed_later() if run in folders}
         jobs = {}
         for run, folder in folders.items():
@@ -221,7 +234,7 @@ class StudyRuns:
                 recipe=recipe,
                 model=run.model,
                 encoder=run.encoder,
-                tasks=self.study.tasks,
+                tasks=keys.scores(self.study.tasks, self.study.pairs, run.classifier_seed),
                 pairs=self.study.pairs,
                 classifier_seed=run.classifier_seed,
                 keep=folder in kept_folders,
@@ -229,7 +242,9 @@ class StudyRuns:
         return jobs
 
     def _needed_later(self) -> set[PlannedRun]:
-        """The runs whose encoders other runs or analyses need."""
+        """The runs whose encoders other runs, analyses or the person need."""
+        if self.keep_encoders:
+            return {run for run in self.planned if run.recipe}
         needed = {run.start for run in self.planned if run.start}
         if self.study.analyses:
             for run in self.planned:
@@ -331,7 +346,7 @@ class StudyRuns:
         """The scores of a run; none if it is not done."""
         if run is None or not self._is_done(run):
             return {}
-        return run_scores(self.study, self.jobs[run].folder, self._values(run.baseline))
+        return run_scores(self.study, self.jobs[run], self._values(run.baseline))
 
     def _is_done(self, run: PlannedRun) -> bool:
         return run in self.jobs and self.jobs[run].is_done
@@ -354,12 +369,12 @@ class StudyRuns:
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
-        files = {}
+        jobs = {}
         for run, job in self.jobs.items():
-            files[line_title(run.arm, run.cell), run.seed] = job.folder / VALUES
+            jobs[line_title(run.arm, run.cell), run.seed] = job
 
         def values(line: Line, seed: int | None) -> Mapping[str, Floats]:
-            return read_arrays(files[line.title, seed])
+            return jobs[line.title, seed].values()
 
         tasks = [task for task in self.tasks if isinstance(task, DevTask)]
         return compare(self.study, table_lines(self.study, made), tasks, values)

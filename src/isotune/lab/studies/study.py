@@ -36,6 +36,9 @@ COSINE = "cosine"
 """The score "cosine:7" is the cosine of pair 7, counted from 0: of the study's `pairs`, or else of
 its first task."""
 
+PAIRS = "pairs"
+"""Stands for the study's `pairs` where their cosines are kept beside the scores on tasks."""
+
 PREDICTED = "predicted"
 """The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that
 name."""
