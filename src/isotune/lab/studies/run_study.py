@@ -27,7 +27,7 @@ from isotune.console import PlainConsole
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, as_input_error, counted
-from isotune.evaluation import DevTask, Floats, versions
+from isotune.evaluation import DevTask, Floats, Format, versions
 from isotune.files import make_folder
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse, read_pairs
@@ -35,11 +35,12 @@ from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
 from isotune.lab.studies.job import Job, RayRuns, read_tasks, try_to_make
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.page import Results, write_page
+from isotune.lab.studies.page import STUDY, Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
 from isotune.lab.studies.run_key import Keys
 from isotune.lab.studies.scores import check_scores, run_scores
 from isotune.lab.studies.study import SIZES, Study
+from isotune.lab.studies.table import score_table
 from isotune.lab.studies.wording import line_title, measured_digits
 
 QUICK_TASKS = ("stsb-open",)
@@ -56,6 +57,10 @@ class StudyOutcome:
     failed: int
     """The number of runs that failed."""
 
+    def table(self, form: Format) -> str:
+        """The study's table in a format for papers."""
+        return score_table(Results.read(self.page.with_name(STUDY))).text(form)
+
 
 # These are the choices of `isotune study` and `isotune reproduce`, by the names of their flags.
 def run_study(  # noqa: PLR0913
@@ -66,6 +71,8 @@ def run_study(  # noqa: PLR0913
     model: str = "",
     seeds: Sequence[int] = (),
     options: Mapping[str, Any] | None = None,
+    arms: Sequence[str | Path] = (),
+    updates: int | None = None,
     stand_ins: bool = False,
     keep_encoders: bool = False,
     on_ray: bool = False,
@@ -83,6 +90,8 @@ def run_study(  # noqa: PLR0913
         model: replaces every model of the study.
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
+        arms: are added to the study's: TOML files with [[arms]], or "NAME=RECIPE".
+        updates: the updates that every training makes in all, in place of its recipe's length.
         stand_ins: use data that stand in for published data where these are only on the hub.
         keep_encoders: keep the encoder of every trained run, in RUNS/KEY/encoder. A run whose
             encoder was not kept is then trained again.
@@ -97,7 +106,9 @@ def run_study(  # noqa: PLR0913
             a single run are in the table.
     """
     _check_threads(threads, on_ray=on_ray)
-    study = _as_asked(read_study(name), model, seeds, options or {}, stand_ins=stand_ins)
+    study = _as_asked(
+        read_study(name, arms), model, seeds, options or {}, stand_ins=stand_ins, updates=updates
+    )
     folder = Path(runs or Path(out, "runs"))
     # This refuses wrong names, before anything is written.
     console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, force_jupyter=False)
@@ -124,12 +135,13 @@ def _as_asked(
     options: Mapping[str, Any],
     *,
     stand_ins: bool,
+    updates: int | None,
 ) -> Study:
     """A study with the changes that are asked for.
 
     Its note tells them, and its cost is then unknown.
     """
-    study = changed_study(published, seeds, options, with_stand_ins=stand_ins)
+    study = changed_study(published, seeds, options, with_stand_ins=stand_ins, updates=updates)
     departed = departures(study, published, model, options)
     if not departed:
         return study
