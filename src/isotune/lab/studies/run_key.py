@@ -7,9 +7,10 @@ training doesn't depend on what it is scored on afterwards.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import isotune
 from isotune.data import content_of
@@ -19,7 +20,7 @@ from isotune.evaluation import named_tasks, source_of
 from isotune.files import checksums, file_sha256
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.study import PAIRS
-from isotune.plugins import loaded_plugins
+from isotune.plugins import plugins_behind
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})
 """The endings of the files that an encoder is read from."""
@@ -89,7 +90,8 @@ class Keys:
             names = list(map(str, named_tasks(tasks)))
         keys = {}
         for name in names:
-            keys[name] = short_hash([name, self._content(source_of(name)), classifier_seed])
+            content = [name, self._content(source_of(name)), classifier_seed]
+            keys[name] = short_hash([*content, _plugins_behind(name)])
         if pairs:
             keys[PAIRS] = short_hash(list(pairs))
         return keys
@@ -101,17 +103,39 @@ class Keys:
         # An untrained model is scored with every seed of its classifiers. That of a training is
         # its own.
         seed = None if run.recipe else run.classifier_seed
+        encoder = run.encoder.model_dump()
+        counted = {key: recipe[key] for key in recipe if key not in DESCRIPTION}
         return short_hash(
             {
                 "isotune": sources_hash(PACKAGE),
-                "plugins": sorted(plugin.sha256 for plugin in loaded_plugins()),
+                "plugins": _plugins_behind([encoder, counted]),
                 "model": start,
-                "encoder": run.encoder.model_dump(),
-                "recipe": {key: recipe[key] for key in recipe if key not in DESCRIPTION},
+                "encoder": encoder,
+                "recipe": counted,
                 "data": {source: self._content(source) for source in sources},
                 "classifier_seed": seed,
             }
         )
+
+
+def _plugins_behind(content: Any) -> list[str]:
+    """The SHA-256 of the plugins that add a name which stands somewhere in the content."""
+    names = set()
+    for word in _words(content):
+        names |= {word, word.partition(":")[0]}
+    return sorted(plugin.sha256 for plugin in plugins_behind(names))
+
+
+def _words(content: Any) -> Iterator[str]:
+    """The strings in a nested table."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping):
+        for value in content.values():
+            yield from _words(value)
+    elif isinstance(content, list | tuple):
+        for value in content:
+            yield from _words(value)
 
 
 @cache
