@@ -75,21 +75,18 @@ def test_all_tables_of_a_paper_end_in_one_page(
     isotune: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_table(*_: object) -> Study:
-        return Study.from_table(
-            {"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"], "cost": "none"}
-        )
+        return Study.from_table({"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"]})
 
     monkeypatch.setattr("isotune.lab.studies.read_study", one_table)
     monkeypatch.setattr("isotune.lab.studies.run_study.read_study", one_table)
-    code, out, _ = isotune(
-        "reproduce", "clsr", "--all", "--options", "steps=9"
-    )  # which sizes ignore
+    # Sizes ignore options.
+    code, out, err = isotune("reproduce", "clsr", "--all", "--options", "steps=9")
     assert code == 0
     names = [f"clsr/table{number}" for number in range(1, 5)]
     assert out.splitlines()[0] == f"{', '.join(names)}: 0 runs"
-    assert "none" not in out  # the cost is that of the published options
+    assert f"{names[3]}: no run to make\ntogether: no run to make\n" in err
     assert out.splitlines()[-2:] == ["reproduced/clsr/table4/study.html", "reproduced/clsr.html"]
-    assert f"\n{names[0]}: none\n" in isotune("reproduce", "clsr", "--all").out
+    assert "no run to make" not in isotune("reproduce", "clsr", "--all", "--budget", "0").err
     page = Path("reproduced", "clsr.html").read_text("utf-8")
     assert page.count("<td>875</td>") == page.count('/study.html">Sizes</a>') == 4
 
@@ -115,6 +112,10 @@ def test_all_tables_of_a_paper_end_in_one_page(
         (
             ["reproduce", "consert/table5"],
             "unknown table or figure 'consert/table5': did you mean 'consert/table4' or",
+        ),
+        (
+            ["reproduce", "consert/table4", "--budget", "-1"],
+            "A number from 0 to 100,000 is needed",
         ),
         (["reproduce", "concert", "--all"], "unknown paper 'concert': did you mean 'consert'?"),
         (

@@ -6,11 +6,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import (
+    ARM,
+    BUDGET,
     ENGINE,
     FORMAT,
     LIST_JSON,
     STAND_INS,
     THREADS,
+    UPDATES,
     for_the_list,
     key_values,
     within,
@@ -32,15 +35,6 @@ OPTIONS = (
     "Change options of all runs that have them, such as steps=200 or data=notes.txt. The page "
     "names the changed options."
 )
-ARM = (
-    "Add arms to the study, such as a method of your own beside a paper's: a TOML file with "
-    "[[arms]], as a study has them, or NAME=RECIPE with a recipe or its TOML file. An added arm is "
-    "compared with every arm. --show prints the arms that are there."
-)
-UPDATES = (
-    "Give every training this number of updates of the weights, which its stages share, and ten "
-    "evaluations of each stage. Unset: the length of its recipe."
-)
 SHOW = "Only print the study's TOML. A changed copy, mine.toml, is a study of your own."
 KEEP = (
     "Keep the encoder of every trained run, as RUNS/KEY/encoder. A study with one more task then "
@@ -61,10 +55,9 @@ def study(
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
-    arm: Annotated[
-        tuple[str, ...], Parameter(help=ARM, metavar="FILE...", consume_multiple=1)
-    ] = (),
-    updates: Annotated[int | None, Parameter(help=UPDATES, metavar="NUMBER")] = None,
+    arm: Annotated[tuple[str, ...], ARM] = (),
+    updates: Annotated[int | None, UPDATES] = None,
+    budget: Annotated[float | None, BUDGET, within(0, 100_000)] = None,
     show: Annotated[bool, Parameter(help=SHOW, negative="")] = False,
     stand_ins: Annotated[bool, STAND_INS] = False,
     keep_encoders: Annotated[bool, Parameter(help=KEEP, group="Runs", negative="")] = False,
@@ -96,6 +89,7 @@ def study(
         options=option_values(options or {}),
         arms=arm,
         updates=updates,
+        budget=budget,
         stand_ins=stand_ins,
         keep_encoders=keep_encoders,
         on_ray=engine == "ray",

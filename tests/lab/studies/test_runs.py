@@ -54,9 +54,9 @@ def make(
 ) -> Callable[..., tuple[StudyRuns, list[str]]]:
     """Makes the runs; returns them and the lines that were printed."""
 
-    def make_runs(workers: Workers) -> tuple[StudyRuns, list[str]]:
+    def make_runs(workers: Workers, **limit: float) -> tuple[StudyRuns, list[str]]:
         runs = StudyRuns(STUDY, tmp_path, "", PlainConsole(soft_wrap=True))
-        runs.make(workers)  # type: ignore[arg-type]
+        runs.make(workers, **limit)  # type: ignore[arg-type]
         return runs, capsys.readouterr().out.splitlines()
 
     return make_runs
@@ -82,6 +82,22 @@ def test_the_first_seeds_and_cells_come_first(
     assert runs.problems == {}
     assert said[:2] == ["t: 10 runs, 0 of them already done", "first, seed 7: made"]
     assert len(said) == 1 + 10
+
+
+def test_no_run_begins_after_the_deadline(
+    make: Callable[..., tuple[StudyRuns, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = Workers()
+    monkeypatch.setattr("isotune.lab.studies.run_study.time.monotonic", lambda: len(workers.begun))
+    runs, said = make(workers, deadline=4)
+    assert workers.begun == ORDER[:4]
+    assert said[-1] == "the budget is used: 6 runs of t left; the same command goes on"
+    made = runs.made()
+    assert [run.is_made for run in made].count(False) == 6
+    assert runs.problems == {}
+    again = Workers()
+    make(again)
+    assert len(again.begun) == 6
 
 
 def test_a_run_whose_result_is_gone_has_failed(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
 from itertools import chain
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ def run_study(  # noqa: PLR0913
     updates: int | None = None,
     stand_ins: bool = False,
     keep_encoders: bool = False,
+    budget: float | None = None,
     on_ray: bool = False,
     threads: int | None = None,
     quiet: bool = False,
@@ -95,6 +97,8 @@ def run_study(  # noqa: PLR0913
         stand_ins: use data that stand in for published data where these are only on the hub.
         keep_encoders: keep the encoder of every trained run, in RUNS/KEY/encoder. A run whose
             encoder was not kept is then trained again.
+        budget: the hours after which no run begins. The page then shows what is made. If None, all
+            runs are made.
         on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this
             machine: a run on each GPU, or without GPUs on each `threads` processors. Else this
             process makes one run after another.
@@ -106,16 +110,17 @@ def run_study(  # noqa: PLR0913
             a single run are in the table.
     """
     _check_threads(threads, on_ray=on_ray)
-    study = _as_asked(
-        read_study(name, arms), model, seeds, options or {}, stand_ins=stand_ins, updates=updates
-    )
+    deadline = _deadline(budget)
     folder = Path(runs or Path(out, "runs"))
     # This refuses wrong names, before anything is written.
     console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, force_jupyter=False)
+    study = as_asked(
+        name, model, seeds, options or {}, arms=arms, updates=updates, stand_ins=stand_ins
+    )
     all_runs = StudyRuns(study, folder, model, console, keep_encoders=keep_encoders)
     _make_folders([Path(out), folder])
     with RayRuns(threads or 1) if on_ray else nullcontext(RunsHere()) as workers:
-        all_runs.make(workers)
+        all_runs.make(workers, deadline)
     all_runs.results(str(name), Path(out), _facts(workers)).write(Path(out))
     return StudyOutcome(write_page(Path(out)), len(all_runs.problems))
 
@@ -128,19 +133,27 @@ def _check_threads(threads: int | None, *, on_ray: bool) -> None:
         )
 
 
-def _as_asked(
-    published: Study,
+def _deadline(budget: float | None) -> float:
+    """The time of `time.monotonic` at which so many hours are over."""
+    if budget is None:
+        return inf
+    if not budget >= 0:
+        raise InputError(f"budget {budget:g}: hours, 0 or more")
+    return time.monotonic() + 3600 * budget
+
+
+def as_asked(
+    name: str | Path,
     model: str,
     seeds: Sequence[int],
     options: Mapping[str, Any],
     *,
-    stand_ins: bool,
+    arms: Sequence[str | Path],
     updates: int | None,
+    stand_ins: bool,
 ) -> Study:
-    """A study with the changes that are asked for.
-
-    Its note tells them, and its cost is then unknown.
-    """
+    """The study of this name with the changes that are asked for, which its note tells."""
+    published = read_study(name, arms)
     study = changed_study(published, seeds, options, with_stand_ins=stand_ins, updates=updates)
     departed = departures(study, published, model, options)
     if not departed:
@@ -264,25 +277,34 @@ class StudyRuns:
                     needed.add(run)
         return needed
 
-    def make(self, workers: RayRuns | RunsHere) -> None:
-        """Makes the runs that are not done, those of the first seed and cell first."""
-        # The first run of each folder stands for all runs with the same key.
-        first: dict[Path, PlannedRun] = {}
+    def left(self) -> dict[Path, PlannedRun]:
+        """The runs that are not done, by their folders, those of the first seed and cell first.
+
+        The first run of each folder stands for all runs with the same key.
+        """
+        left: dict[Path, PlannedRun] = {}
         for run in sorted(self.jobs, key=attrgetter("turn")):
-            first.setdefault(self.jobs[run].folder, run)
-        waiting = {}
-        for folder, run in first.items():
-            if not self.jobs[run].is_done:
-                waiting[folder] = run
-        done = len(first) - len(waiting)
-        self._say(f"{self.study.title}: {counted(len(first), 'run')}, {done} of them already done")
+            job = self.jobs[run]
+            if job.folder not in left and not job.is_done:
+                left[job.folder] = run
+        return left
+
+    def make(self, workers: RayRuns | RunsHere, deadline: float = inf) -> None:
+        """Makes the runs that are not done, those of the first seed and cell first.
+
+        None begins after the deadline, a time of `time.monotonic`.
+        """
+        waiting = self.left()
+        count = len({job.folder for job in self.jobs.values()})
+        done = count - len(waiting)
+        self._say(f"{self.study.title}: {counted(count, 'run')}, {done} of them already done")
         for folder, run in waiting.items():
             if self.jobs[run].is_damaged:
                 self._say(f"{folder}: a file in it is damaged; the run is made again")
-        self._make_in_order(waiting, workers)
+        self._make_in_order(waiting, workers, deadline)
 
     def _make_in_order(
-        self, waiting: Mapping[Path, PlannedRun], workers: RayRuns | RunsHere
+        self, waiting: Mapping[Path, PlannedRun], workers: RayRuns | RunsHere, deadline: float
     ) -> None:
         """Makes these runs, by their folders. Each comes after the run that it starts from."""
         sorter: TopologicalSorter[Path] = TopologicalSorter()
@@ -296,10 +318,14 @@ class StudyRuns:
             ready.update(sorter.get_ready())
             in_order = [folder for folder in waiting if folder in ready]
             failed = self._first_behind_a_failed_run(in_order, waiting)
+            is_late = time.monotonic() >= deadline
+            if is_late and not workers.running:
+                self._say_what_is_left(waiting)
+                return
             if failed:
                 folder, problem = failed
                 ready.remove(folder)
-            elif in_order and len(workers.running) < workers.count:
+            elif in_order and not is_late and len(workers.running) < workers.count:
                 workers.start(self.jobs[waiting[in_order[0]]])
                 ready.remove(in_order[0])
                 continue
@@ -308,6 +334,14 @@ class StudyRuns:
                 folder = job.folder
             self._note_end(waiting[folder], problem)
             sorter.done(folder)
+
+    def _say_what_is_left(self, waiting: Mapping[Path, PlannedRun]) -> None:
+        """Says how many of these runs were not made in the time."""
+        left = [run for run in waiting.values() if not self._is_done(run)]
+        self._say(
+            f"the budget is used: {counted(len(left), 'run')} of {self.study.title} left; the same "
+            "command goes on"
+        )
 
     def _first_behind_a_failed_run(
         self, folders: Sequence[Path], waiting: Mapping[Path, PlannedRun]
@@ -349,6 +383,7 @@ class StudyRuns:
                     cell=dict(run.cell),
                     run=self.jobs[run].folder.name if run in self.jobs else "",
                     problem=self.problems.get(run, ""),
+                    is_made=run in self.problems or self._is_done(run),
                     values=self._values(run),
                 )
             )
