@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, JSON, PRECISION, Name, labels, within
+from isotune.cli.parameters import ENCODER, FORMAT, JSON, PRECISION, Name, labels, within
 from isotune.errors import InputError
 from isotune.kernels import Precision
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, senteval-sts, sts17, "
-    "stsb-multi, transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the columns "
-    "sentence1, sentence2 and score; classification:DATA, texts with labels; retrieval:DATA, "
+    "stsb-multi, transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the "
+    "columns sentence1, sentence2 and score; classification:DATA, texts with labels; retrieval:DATA, "
     "pairs where each first text has to find its second among all, or a folder in BEIR's layout "
     "(corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the distribution "
     "of the vectors. Columns with other names stand behind the file: pairs.csv,first,second,grade "
@@ -66,6 +66,7 @@ def evaluate(
     precision: Annotated[Precision | None, PRECISION] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
     scale: Scale = None,
+    form: Annotated[Literal["csv", "latex", "markdown"] | None, FORMAT] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Of two or more encoders, a second table has the difference of each from the first. An
@@ -89,12 +90,20 @@ def evaluate(
         _check_calibration(paths, tasks)
     elif scale is not None:
         raise InputError("--scale is for --calibrate")
+    if form and (calibrate or as_json):
+        raise InputError("--format prints the table alone; leave --calibrate and --json out")
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders = {path + suffix: Encoder.load(path, precision=precision) for path in paths}
     comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
+    names = _short_names(encoders, suffix)
+    if form:
+        from isotune.evaluation import score_table
+
+        print(score_table(comparison, names).text(form), end="")
+        return
     if not as_json:
-        _print_tables(comparison, aggregation, metric, _short_names(encoders, suffix))
+        _print_tables(comparison, aggregation, metric, names)
     if calibrate:
         calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
         comparison = comparison.model_copy(update={"calibrations": calibrations})

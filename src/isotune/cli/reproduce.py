@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 
 from isotune.cli.parameters import (
+    ARM,
+    BUDGET,
     ENGINE,
     LIST_JSON,
     STAND_INS,
     THREADS,
+    UPDATES,
     for_the_list,
     key_values,
     within,
@@ -31,10 +34,6 @@ EVERY = (
     "Make all tables and figures of a paper, such as consert: fetch what they need, say what each "
     "costs, make the runs, and write one page with all tables, DIR/PAPER.html. The same command "
     "goes on after any interruption."
-)
-BUDGET = (
-    "Begin no run after so many hours, and write the page with what is made. The same command goes "
-    "on. With 0, the page shows what was made before. Unset: make all runs."
 )
 MODEL = (
     "Use this model instead of every published model: a folder, a name on the Hugging Face hub, "
@@ -62,6 +61,8 @@ class Changes(NamedTuple):
     model: str
     seeds: Sequence[int]
     options: Mapping[str, Any]
+    arms: Sequence[str]
+    updates: int | None
     stand_ins: bool
 
 
@@ -76,9 +77,9 @@ def reproduce(
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
-    budget: Annotated[
-        float | None, Parameter(help=BUDGET, metavar="HOURS", group="Runs"), within(0, 100_000)
-    ] = None,
+    arm: Annotated[tuple[str, ...], ARM] = (),
+    updates: Annotated[int | None, UPDATES] = None,
+    budget: Annotated[float | None, BUDGET, within(0, 100_000)] = None,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
     every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,
@@ -95,7 +96,7 @@ def reproduce(
         return 0
     for_the_list(as_json)
     names = _studies(name, every)
-    changes = Changes(model, seeds, option_values(options or {}), stand_ins)
+    changes = Changes(model, seeds, option_values(options or {}), arm, updates, stand_ins)
     if fetch or every:
         _fetch(names, changes)
     if fetch:
@@ -230,9 +231,12 @@ def _fetch(names: Sequence[str], changes: Changes) -> None:
 
     studies = {}
     for name in names:
-        published = read_study(name)
         studies[name] = changed_study(
-            published, changes.seeds, changes.options, with_stand_ins=changes.stand_ins
+            read_study(name, changes.arms),
+            changes.seeds,
+            changes.options,
+            with_stand_ins=changes.stand_ins,
+            updates=changes.updates,
         )
     count = _count_runs(studies.values(), changes.model)
     line = f"{', '.join(names)}: {counted(count, 'run')}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from isotune.bundled import BUNDLED_DATA
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
-from isotune.data.published import is_fetched, open_published
+from isotune.data.published import is_fetched, open_published, published_content
 from isotune.data.records import Opened, opened, read_file
 from isotune.data.rows import (
     LabelledPair,
@@ -59,6 +59,28 @@ def has_rows(source: str) -> bool:
         if not _find_file(facts) and not is_fetched(dataset, facts):
             return False
     return True
+
+
+def dataset_contents(source: str) -> list[str]:
+    """What stands for the content of each split of "name" or "name:split", where it is read.
+
+    It is the SHA-256 of a file, or the commit on the hub. A file of the web is fetched for it.
+
+    Raises:
+        InputError: a split can't be read on this machine.
+    """
+    name, _, chosen = source.partition(":")
+    dataset = DATASETS[name]
+    contents = []
+    for split, facts in dataset.splits.items():
+        if chosen not in ("", split):
+            continue
+        if _find_file(facts):
+            # A file with another content is refused when it is read.
+            contents.append(facts.sha256)
+        else:
+            contents.append(published_content(dataset, split))
+    return contents
 
 
 def stand_ins(source: str) -> tuple[str, ...]:

@@ -1,27 +1,15 @@
 """The order in which the runs of a study are made."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from isotune.console import PlainConsole
 from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies import Study
-from isotune.lab.studies.job import RESULT, VALUES, Job
+from isotune.lab.studies.job import RESULT, Job
 from isotune.lab.studies.run_study import StudyRuns
-
-EVALUATION = json.dumps(
-    {
-        "encoder": "x",
-        "tasks": [],
-        "averages": {},
-        "versions": {},
-        "created": "2026-01-01T00:00:00Z",
-    }
-)
 
 STUDY = Study.from_table(
     {
@@ -55,9 +43,8 @@ class Workers:
     def wait(self) -> tuple[Job, str]:
         job = self.running.pop(next(iter(self.running)))
         (job.folder / "encoder").mkdir(parents=True)
-        np.savez(job.folder / VALUES)
-        (job.folder / RESULT).write_text(f'{{"scores": {{}}, "evaluation": {EVALUATION}}}')
-        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT, VALUES)))
+        (job.folder / RESULT).write_text('{"scores": {}}')
+        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT,)))
         return job, ""
 
 

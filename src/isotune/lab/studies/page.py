@@ -84,7 +84,7 @@ def write_page(folder: Path) -> Path:
         aggregation=AGGREGATIONS[study.aggregation],
         lines=lines,
         heading=partial(heading, study),
-        is_best=partial(_is_best, study, lines),
+        is_best=partial(is_best, study, lines),
         best=score_title(study.best),
         grouped=bool(study.rivals),
         is_share=partial(is_share, study),
@@ -112,7 +112,7 @@ def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
     return page
 
 
-def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
+def is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
     """Whether a line's mean is above those of all lines that are ranked with it."""
     summary = line.summary(score)
     if summary is None or not is_share(study, score):

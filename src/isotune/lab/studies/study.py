@@ -36,12 +36,18 @@ COSINE = "cosine"
 """The score "cosine:7" is the cosine of pair 7, counted from 0: of the study's `pairs`, or else of
 its first task."""
 
+PAIRS = "pairs"
+"""Stands for the study's `pairs` where their cosines are kept beside the scores on tasks."""
+
 PREDICTED = "predicted"
 """The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that
 name."""
 
 START = "start:"
 """The score "start:sts" is the STS score of the model that the run started from."""
+
+EVALUATIONS = 10
+"""The evaluations of a stage in a study that sets the number of `updates`, or a few more."""
 
 SIZES = ("train", "dev", "test", "texts")
 """The sizes of a dataset that a study can print: rows with a score or label in each split, and
@@ -88,6 +94,9 @@ class Arm(_Table):
     grid: dict[str, tuple[Value, ...]] | None = None
     """Replaces the study's grid for this arm."""
 
+    added: bool = False
+    """Whether a person has added the arm to the study. It is then compared with every arm."""
+
     @property
     def trained(self) -> bool:
         """Whether the arm trains its model."""
@@ -105,6 +114,21 @@ class Arm(_Table):
                 "train by"
             )
         return self
+
+
+class AddedArms(_Table):
+    """The file of arms that a person adds to a study."""
+
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
+    """The arms, as in a study's file."""
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], name: str) -> Self:
+        """Validates the table of such a file."""
+        try:
+            return cls.model_validate(table)
+        except ValidationError as error:
+            raise invalid(name, error) from error
 
 
 class Published(_Table):
@@ -212,7 +236,15 @@ class Study(_Table):
     """A remark for the reader."""
 
     options: dict[str, Any] = {}
-    """Options that apply to every arm that has them."""
+    """Options that apply to every arm that has them. The sources `data` are the text of every arm
+    that names none itself, unless each of its stages names its own."""
+
+    updates: Annotated[int, Field(ge=EVALUATIONS)] | None = None
+    """The updates of every training in all, which its stages share equally.
+
+    Every stage then goes on to its last step, and the step is chosen in one way among
+    `EVALUATIONS` of them. Unset: each training has its recipe's length.
+    """
 
     stand_ins: bool = False
     """Whether data that stand in for published data are used (`recipes.resolve`)."""
@@ -274,6 +306,11 @@ class Study(_Table):
     def rivals(self) -> dict[str, str]:
         """The arm that each arm is compared with, of the arms that name one."""
         return {arm.name: arm.against for arm in self.arms if arm.against}
+
+    @property
+    def added(self) -> set[str]:
+        """The names of the arms that a person has added."""
+        return {arm.name for arm in self.arms if arm.added}
 
     def group(self, arm: str) -> str:
         """The name that the arms of a ranking share: the arm they are compared `against`, or ""."""
