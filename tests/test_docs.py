@@ -146,8 +146,7 @@ def test_the_tables_list_every_method_recipe_and_analysis() -> None:
 # The commits of rows of docs/claims.md whose results no file has, each with a digest of the numbers
 # of its rows. These numbers can't be compared with runs any more, so they stay as they are: a row
 # with a new number is made by a study that is run again, and names the file that was kept.
-UNKEPT = {
-}
+UNKEPT = {}
 
 CLAIM = re.compile(r"^\| (?!claim )(.*) \| (.*) \| (.*) \| (.*) \|$", re.MULTILINE)
 

@@ -17,7 +17,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -28,9 +28,9 @@ import tomli_w
 from isotune.data import Sentence, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, counted
-from isotune.evaluation import GeometryTask, STSTask, Task, TransferTask
+from isotune.evaluation import Task
 from isotune.kernels import gpu_name
-from isotune.lab.studies.job import read_tasks
+from isotune.lab.studies.job import WARMED, read_tasks, sentences_of
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.run_study import QUICK_TASKS, StudyRuns
 from isotune.recipes import Recipe
@@ -156,7 +156,7 @@ class Costs:
         began = perf_counter()
         read_tasks([task.name for task in tasks])
         reading = perf_counter() - began
-        sentences = sum(len(set(_sentences(task))) for task in tasks)
+        sentences = sum(len(set(sentences_of(task))) for task in tasks)
         estimate = Estimate()
         for run in runs:
             estimate.runs += 1
@@ -270,25 +270,13 @@ def _speed(model: str) -> Speed:
     encoder = Encoder.load(model)
     sentences = [row.sentence for row in islice(read("stsb-open:train", Sentence), SAMPLE)]
     # The first call is slower.
-    encoder.encode(sentences[:8])
+    encoder.encode(sentences[:WARMED])
     began = perf_counter()
     encoder.tokenize(sentences, encoder.max_length)
     tokenized = perf_counter()
     encoder.encode(sentences)
     encoded = perf_counter()
     return Speed((tokenized - began) / SAMPLE, (encoded - tokenized) / SAMPLE)
-
-
-def _sentences(task: Task) -> list[str]:
-    """The sentences that a task encodes; none if only a plugin knows them."""
-    if isinstance(task, STSTask):
-        return task.pairs.sentence1 + task.pairs.sentence2
-    if isinstance(task, GeometryTask):
-        return list(chain(*task.pairs))
-    if isinstance(task, TransferTask):
-        columns = [column for texts, _ in task.parts.values() for column in texts]
-        return list(chain(*columns))
-    return []
 
 
 def estimates(studies: Mapping[str, StudyRuns]) -> Iterator[tuple[str, Estimate]]:

@@ -39,6 +39,9 @@ its first task."""
 PAIRS = "pairs"
 """Stands for the study's `pairs` where their cosines are kept beside the scores on tasks."""
 
+ENCODING = "encoding"
+"""The score "encoding:stsb" is the seconds in which the encoder encodes the sentences of a task."""
+
 PREDICTED = "predicted"
 """The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that
 name."""
@@ -301,6 +304,11 @@ class Study(_Table):
             for key, values in grid.items():
                 axes[key] = list(dict.fromkeys([*axes.get(key, ()), *values]))
         return axes
+
+    @property
+    def timed(self) -> list[str]:
+        """The scores that are seconds of encoding."""
+        return [score for score in self.scores if score.startswith(f"{ENCODING}:")]
 
     @property
     def rivals(self) -> dict[str, str]:
