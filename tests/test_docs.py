@@ -146,7 +146,19 @@ def test_the_tables_list_every_method_recipe_and_analysis() -> None:
 # The commits of rows of docs/claims.md whose results no file has, each with a digest of the numbers
 # of its rows. These numbers can't be compared with runs any more, so they stay as they are: a row
 # with a new number is made by a study that is run again, and names the file that was kept.
-UNKEPT = {}
+UNKEPT = {
+    "087b26f": "5b26d186",
+    "2ded3c4": "a176e8e1",
+    "601a913": "5793ba15",
+    "7dc8336": "a1dc9caa",
+    "89cc293": "86b61b7f",
+    "be71a17": "6178828f",
+    "d05bf21": "d71c9b6b",
+    "d95fc9d": "d15023ae",
+    "ebf4b57": "dba6cb4a",
+    "f2cff30": "c0841427",
+    "fdccef6": "c4c0494b",
+}
 
 CLAIM = re.compile(r"^\| (?!claim )(.*) \| (.*) \| (.*) \| (.*) \|$", re.MULTILINE)
 
