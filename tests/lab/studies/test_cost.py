@@ -56,7 +56,7 @@ def paced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         kinds.append(kind)
         return Pace([StagePace(step=1, evaluation=0)], rest=0, texts=10**9)
 
-    monkeypatch.setattr(cost, "_pace", pace)
+    monkeypatch.setattr(cost, "_measured_pace", pace)
     monkeypatch.setattr(cost, "_speed", lambda model: Speed(0, 0))
     return kinds
 
@@ -106,7 +106,7 @@ def test_a_kind_that_cant_be_tried_is_tried_once(
         tried.append(kind)
         raise InputError("its data are away")
 
-    monkeypatch.setattr(cost, "_pace", fail)
+    monkeypatch.setattr(cost, "_measured_pace", fail)
     study = Study.from_table({**table, "arms": table["arms"][1:2]})
     estimate = Costs(tmp_path / "paces.json").estimate(plan_runs(study, str(tiny_model)), ())
     assert estimate.unknown == {"its data are away": 4}

@@ -160,7 +160,10 @@ class Costs:
         self._lengths = cache(_lengths)
 
     def estimate(self, runs: Iterable[PlannedRun], tasks: Sequence[Task]) -> Estimate:
-        """What runs cost, one after another, that are evaluated on these tasks."""
+        """What runs cost, one after another, that are evaluated on these tasks.
+
+        Each run reads the tasks, and encodes each of their sentences once.
+        """
         began = perf_counter()
         read_tasks([task.name for task in tasks])
         reading = perf_counter() - began
@@ -183,7 +186,7 @@ class Costs:
         """The pace of a kind of run, from its trial or from the file."""
         key = short_hash([kind, sources_hash(PACKAGE), *_machine()])
         if key not in self._kept:
-            self._kept[key] = _pace(kind)
+            self._kept[key] = _measured_pace(kind)
             make_folder(self._file.parent)
             write_text(self._file, json.dumps(self._kept, indent=2) + "\n")
         stages, rest, texts = self._kept[key]
@@ -234,7 +237,7 @@ def _lengths(kind: str) -> list[StageLength]:
     return stage_lengths(Recipe.from_table(table), table["model"])
 
 
-def _pace(kind: str) -> Pace:
+def _measured_pace(kind: str) -> Pace:
     """The pace of a kind of run, from a trial of some steps."""
     table = json.loads(kind)
     steps = _trial_steps(table["model"])
@@ -320,4 +323,7 @@ def estimates(studies: Mapping[str, StudyRuns], file: Path) -> Iterator[tuple[st
         left = study.left()
         runs = [run for folder, run in left.items() if folder not in told]
         told.update(left)
-        yield name, costs.estimate(runs, study.tasks)
+        estimate = Estimate()
+        if runs:
+            estimate = costs.estimate(runs, study.tasks)
+        yield name, estimate
