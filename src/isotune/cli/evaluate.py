@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
-    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, "
-    "transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the columns "
-    "sentence1, sentence2 and score; classification:DATA, texts with labels; retrieval:DATA, "
-    "pairs where each first text has to find its second among all, or a folder in BEIR's layout "
-    "(corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the distribution "
-    "of the vectors. Columns with other names stand behind the file: pairs.csv,first,second,grade "
-    "or retrieval:notes.jsonl,title,body or classification:reviews.csv,text,stars. Unset: the "
-    "seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA has them, otherwise the "
-    "bundled test pairs."
+    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, senteval-sts, sts17, "
+    "stsb-multi, transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the "
+    "columns sentence1, sentence2 and score; classification:DATA, texts with labels; "
+    "retrieval:DATA, pairs where each first text has to find its second among all, or a folder in "
+    "BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the "
+    "distribution of the vectors. Columns with other names stand behind the file: "
+    "pairs.csv,first,second,grade or retrieval:notes.jsonl,title,body or "
+    "classification:reviews.csv,text,stars. Unset: the seven STS tasks (semantic textual "
+    "similarity) if $ISOTUNE_DATA has them, otherwise the bundled test pairs."
 )
 AGGREGATION = (
     "How to score an STS task that has subsets. all: one correlation over all pairs together, as "

@@ -123,7 +123,7 @@ def _tell_costs(names: Sequence[str], changes: Changes, out: Path) -> None:
         study = as_asked(name, **changes._asdict())
         studies[name] = StudyRuns(study, out / "runs", changes.model, console)
     together = Estimate()
-    for name, estimate in estimates(studies):
+    for name, estimate in estimates(studies, out / "paces.json"):
         console.print(f"{name}: {estimate}")
         together += estimate
     if len(names) > 1:

@@ -84,13 +84,15 @@ def dataset_contents(source: str) -> list[str]:
 
 
 def stand_ins(source: str) -> tuple[str, ...]:
-    """The sources that stand in for a source, one for each split without a file.
+    """The sources that stand in for a source: one for each split without a file, or one for all.
 
     The source stands for itself if there are none.
     """
-    name, _, split = source.partition(":")
+    name, colon, split = source.partition(":")
     names: dict[str, None] = {}
     if name in DATASETS:
+        if DATASETS[name].stand_in:
+            return (f"{DATASETS[name].stand_in}{colon}{split}",)
         for facts in _chosen(DATASETS[name], split):
             if facts.stand_in:
                 names[facts.stand_in] = None

@@ -80,8 +80,11 @@ def _advice(dataset: Dataset, split: str) -> Iterator[None]:
             ways.append(f"set ISOTUNE_DATA to a folder with {facts.file}")
         if dataset.hub or dataset.web:
             ways.append("be online")
-        if facts.stand_in:
-            ways.append(f"take what stands in for it, {facts.stand_in} (stand_ins)")
+        stand_in = facts.stand_in
+        if dataset.stand_in:
+            stand_in = f"{dataset.stand_in}:{split}"
+        if stand_in:
+            ways.append(f"take what stands in for it, {stand_in} (stand_ins)")
         raise InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}") from error
 
 

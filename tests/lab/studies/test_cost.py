@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from isotune.console import PlainConsole
+from isotune.errors import InputError
 from isotune.lab.studies import cost, read_study
 from isotune.lab.studies.cost import Costs, Estimate, Pace, Speed, StagePace, estimates
 from isotune.lab.studies.plan import changed_study, plan_runs
@@ -65,30 +66,51 @@ def test_runs_that_studies_share_and_runs_that_are_made_cost_nothing(
 ) -> None:
     study = Study.from_table({**table, "options": {**table["options"], "steps": 7}})
     console = PlainConsole(quiet=True)
+    paces = tmp_path / "paces.json"
     planned = {name: StudyRuns(study, tmp_path, str(tiny_model), console) for name in "ab"}
-    first, second = (estimate for _, estimate in estimates(planned))
+    first, second = (estimate for _, estimate in estimates(planned, paces))
     # Two methods x two temperatures x two seeds, and the model as it is.
     assert first.runs == 9
     assert first.seconds == pytest.approx(7 * 8, abs=1)
     assert (second.runs, second.seconds) == (0, pytest.approx(0, abs=1))
     # A temperature and a seed make no new kind.
     assert len(paced) == 2
+    # A later call tries nothing.
+    ((_, again),) = estimates({"a": planned["a"]}, paces)
+    assert again.seconds == pytest.approx(first.seconds, abs=1)
+    assert len(paced) == 2
 
 
 def test_runs_that_cant_be_timed_are_told(
-    table: dict[str, Any], tiny_model: Path, paced: list[str]
+    table: dict[str, Any], tmp_path: Path, tiny_model: Path, paced: list[str]
 ) -> None:
     table["arms"] = [
         {"name": "back", "recipe": "back-translation", "data": table["arms"][1]["data"]}
     ]
     study = Study.from_table(table)
-    estimate = Costs().estimate(plan_runs(study, str(tiny_model)), ())
+    estimate = Costs(tmp_path / "paces.json").estimate(plan_runs(study, str(tiny_model)), ())
     assert str(estimate) == (
         "4 runs to make, up to 0.00 hours on this machine; without 4 runs: "
         "it needs a translation by facebook/wmt19-en-de"
     )
     estimate += Estimate(1, 36_000.0)
     assert str(estimate).startswith("5 runs to make, up to 10 hours")
+
+
+def test_a_kind_that_cant_be_tried_is_tried_once(
+    table: dict[str, Any], tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fail(kind: str) -> Pace:
+        tried.append(kind)
+        raise InputError("its data are away")
+
+    monkeypatch.setattr(cost, "_pace", fail)
+    study = Study.from_table({**table, "arms": table["arms"][1:2]})
+    estimate = Costs(tmp_path / "paces.json").estimate(plan_runs(study, str(tiny_model)), ())
+    assert estimate.unknown == {"its data are away": 4}
+    assert len(tried) == 1
 
 
 # Hours at ten sentences a second, which an audit counted by another program.

@@ -59,7 +59,7 @@ COLUMNS_ARE_ROWS = {f"consert/table{number}" for number in (1, 4)} | {
 }
 COLUMNS_ARE_ROWS |= {"small-bert/examples"}
 # The columns that are means, and of how many others.
-AVERAGES = {"sts": 7, "average": 6, "senteval-50": 7}
+AVERAGES = {"senteval-sts": 7, "average": 6, "senteval-50": 7}
 
 
 def rows(name: str) -> Iterator[dict[str, Any]]:
@@ -117,7 +117,8 @@ def test_scores_are_those_of_the_tasks(name: str) -> None:
     )
     assert all(
         re.fullmatch(
-            r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+", key
+            r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+|encoding:.*",
+            key,
         )
         for key in rest
     )

@@ -72,6 +72,8 @@ def test_nothing_stands_in_for_sentevals_classifications() -> None:
 def test_with_stand_ins_scores_have_the_names_of_other_data() -> None:
     changed = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
     assert changed.scores[0] == "geometry:qqp-sample:train-alignment"
+    timed = changed_study(read_study("self-guided/table6"), (), {}, with_stand_ins=True)
+    assert timed.scores[1] == "encoding:stsb"
 
 
 def test_another_model_is_told() -> None:

@@ -304,6 +304,25 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     assert "predicted::999" not in run.values
 
 
+def test_seconds_of_encoding_are_a_score_of_every_run(
+    study: Run, table: dict[str, Any], made: list[str], tmp_path: Path
+) -> None:
+    (pairs,) = table["tasks"]
+    score = f"encoding:{pairs}"
+    one: dict[str, Any] = {"arms": table["arms"][:2], "grid": {}, "seeds": (0,)}
+    study(**one, scores=[pairs, score])
+    before = Results.read(tmp_path / "out/study.json").runs
+    assert all(0 < run.values[score] < 60 for run in before)
+    page = (tmp_path / "out/study.html").read_text("utf-8")
+    assert "seconds of encoding" in page
+    study(**one, scores=[pairs, score])
+    assert [run.values for run in Results.read(tmp_path / "out/study.json").runs] == [
+        run.values for run in before
+    ]
+    with pytest.raises(InputError, match="unknown score 'encoding:stsb-open'"):
+        study(**one, scores=["encoding:stsb-open"])
+
+
 def test_a_wrong_task_is_refused_before_any_run(study: Run, made: list[str]) -> None:
     with pytest.raises(InputError, match="stbs"):
         study(tasks=["stbs"])

@@ -13,6 +13,7 @@ Arms x grid x seeds are run once each, and become a table, tests and figures.
 | figures, results on disk and page | `figures.py`, `page.py` |
 | its table for a paper | `table.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
+| what the runs cost on this machine | `cost.py` |
 
 The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of
 what the papers claim are in `claims/`, and other studies in `own/`.

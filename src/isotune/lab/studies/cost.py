@@ -13,25 +13,29 @@ comparisons and analyses of a study, and runs that first need a translation.
 from __future__ import annotations
 
 import json
+import platform
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, NamedTuple, Self
 
 import tomli_w
+import torch
 
 from isotune.data import Sentence, read
-from isotune.encoder import Encoder
+from isotune.encoder import Encoder, short_hash
 from isotune.errors import InputError, counted
-from isotune.evaluation import GeometryTask, STSTask, Task, TransferTask
+from isotune.evaluation import Task
+from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import gpu_name
-from isotune.lab.studies.job import read_tasks
+from isotune.lab.studies.job import WARMED, read_tasks, sentences_of
 from isotune.lab.studies.plan import PlannedRun
+from isotune.lab.studies.run_key import PACKAGE, sources_hash
 from isotune.lab.studies.run_study import QUICK_TASKS, StudyRuns
 from isotune.recipes import Recipe
 from isotune.training import StageLength, stage_lengths, train
@@ -146,8 +150,12 @@ def seconds_of_training(lengths: Sequence[StageLength], pace: Pace, speed: Speed
 class Costs:
     """Estimates runs of studies. Each kind of run is tried once, and each model timed once."""
 
-    def __init__(self) -> None:
-        self._pace = cache(_pace)
+    def __init__(self, file: Path) -> None:
+        """Takes the JSON file in which paces are kept, for later calls on the same machine."""
+        self._file = file
+        self._kept: dict[str, Any] = read_json(file, missing_ok=True)
+        # Why kinds of runs can't be tried.
+        self._problems: dict[str, str] = {}
         self._speed = cache(_speed)
         self._lengths = cache(_lengths)
 
@@ -156,7 +164,7 @@ class Costs:
         began = perf_counter()
         read_tasks([task.name for task in tasks])
         reading = perf_counter() - began
-        sentences = sum(len(set(_sentences(task))) for task in tasks)
+        sentences = sum(len(set(sentences_of(task))) for task in tasks)
         estimate = Estimate()
         for run in runs:
             estimate.runs += 1
@@ -171,14 +179,36 @@ class Costs:
                 estimate.unknown[reason] = estimate.unknown.get(reason, 0) + 1
         return estimate
 
+    def _pace(self, kind: str) -> Pace:
+        """The pace of a kind of run, from its trial or from the file."""
+        key = short_hash([kind, sources_hash(PACKAGE), *_machine()])
+        if key not in self._kept:
+            self._kept[key] = _pace(kind)
+            make_folder(self._file.parent)
+            write_text(self._file, json.dumps(self._kept, indent=2) + "\n")
+        stages, rest, texts = self._kept[key]
+        return Pace([StagePace(*stage) for stage in stages], rest, texts)
+
     def _seconds_of_training(self, run: PlannedRun, speed: Speed) -> float:
         assert run.recipe
         if run.inputs.models:
             raise InputError(f"it needs a translation by {run.inputs.models[0]}")
         table = {**run.recipe.table(), "model": run.model, "seed": 0}
-        lengths = self._lengths(_kind(table, FREE))
-        pace = self._pace(_kind(table, FREE | LENGTH))
+        kind = _kind(table, FREE | LENGTH)
+        if kind in self._problems:
+            raise InputError(self._problems[kind])
+        try:
+            lengths = self._lengths(_kind(table, FREE))
+            pace = self._pace(kind)
+        except InputError as error:
+            self._problems[kind] = str(error)
+            raise
         return seconds_of_training(lengths, pace, speed)
+
+
+def _machine() -> tuple[str, ...]:
+    """What tells machines apart on which a step takes another time."""
+    return platform.node(), platform.machine(), gpu_name(), str(torch.get_num_threads())
 
 
 def _kind(table: Mapping[str, Any], dropped: Set[str]) -> str:
@@ -270,7 +300,7 @@ def _speed(model: str) -> Speed:
     encoder = Encoder.load(model)
     sentences = [row.sentence for row in islice(read("stsb-open:train", Sentence), SAMPLE)]
     # The first call is slower.
-    encoder.encode(sentences[:8])
+    encoder.encode(sentences[:WARMED])
     began = perf_counter()
     encoder.tokenize(sentences, encoder.max_length)
     tokenized = perf_counter()
@@ -279,24 +309,12 @@ def _speed(model: str) -> Speed:
     return Speed((tokenized - began) / SAMPLE, (encoded - tokenized) / SAMPLE)
 
 
-def _sentences(task: Task) -> list[str]:
-    """The sentences that a task encodes; none if only a plugin knows them."""
-    if isinstance(task, STSTask):
-        return task.pairs.sentence1 + task.pairs.sentence2
-    if isinstance(task, GeometryTask):
-        return list(chain(*task.pairs))
-    if isinstance(task, TransferTask):
-        columns = [column for texts, _ in task.parts.values() for column in texts]
-        return list(chain(*columns))
-    return []
-
-
-def estimates(studies: Mapping[str, StudyRuns]) -> Iterator[tuple[str, Estimate]]:
+def estimates(studies: Mapping[str, StudyRuns], file: Path) -> Iterator[tuple[str, Estimate]]:
     """What the runs of each study cost that are not made yet, with the study's name.
 
-    A run that studies share counts in the first of them.
+    A run that studies share counts in the first of them. The paces are kept in a JSON file.
     """
-    costs = Costs()
+    costs = Costs(file)
     told: set[Path] = set()
     for name, study in studies.items():
         left = study.left()

@@ -24,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,9 @@ from isotune.evaluation import (
     DevTask,
     Evaluation,
     Floats,
+    GeometryTask,
     RunEvaluation,
+    STSTask,
     Task,
     TaskResult,
     TransferTask,
@@ -63,7 +66,7 @@ from isotune.files import (
     write_text,
 )
 from isotune.kernels import DEVICE
-from isotune.lab.studies.study import PAIRS
+from isotune.lab.studies.study import ENCODING, PAIRS
 from isotune.report import group_by_stage, read_records
 from isotune.training import check_tensors, is_finished, remove_checkpoints, train
 
@@ -76,6 +79,9 @@ EVALUATION = "evaluation.json"
 
 VALUES = "values.npz"
 """The cosines of a task's pairs, or the measures of its queries, under the task's name."""
+
+WARMED = 8
+"""The sentences that are encoded before encoding is timed."""
 
 CHECKPOINTS = ("last.safetensors", "best-*.safetensors")
 """The files that a training needs to be resumed."""
@@ -98,7 +104,8 @@ class Job:
     """How vectors are taken from an untrained model."""
 
     tasks: Mapping[str, str]
-    """What the run is scored on, and the key of each; with `PAIRS` if there are pairs."""
+    """What the run is scored on, and the key of each; with `PAIRS` if there are pairs, and with
+    the scores that are seconds of encoding."""
 
     keep: bool
     """Whether the trained encoder is needed later."""
@@ -182,7 +189,7 @@ class Job:
         """Its scores on all tasks."""
         results: list[TaskResult] = []
         for task in self.tasks:
-            if task != PAIRS:
+            if (self.scores_on(task) / EVALUATION).exists():
                 results += Evaluation.read(self.scores_on(task) / EVALUATION).tasks
         return evaluation_of(results, str(self))
 
@@ -233,10 +240,38 @@ def _score(job: Job, task: str, encoder: Encoder) -> None:
             first, second = map(list, zip(*job.pairs, strict=True))
             pairs = ScoredPairs(PAIRS, "", first, second, np.empty(0), [])
             write_arrays(part / VALUES, {PAIRS: cosine_similarities(encoder, pairs)})
+        elif task.startswith(f"{ENCODING}:"):
+            _, _, name = task.partition(":")
+            write_arrays(part / VALUES, {task: np.array([seconds_of_encoding(encoder, name)])})
         else:
             _score_on_task(job, task, encoder, part)
         names = sorted(path.name for path in part.iterdir())
         write_text(part / CHECKSUMS, checksums(part, names))
+
+
+def seconds_of_encoding(encoder: Encoder, name: str) -> float:
+    """The seconds in which an encoder encodes the different sentences of a task.
+
+    The first sentences are encoded before, because the first call is slower.
+    """
+    (task,) = load_tasks([name])
+    sentences = list(dict.fromkeys(sentences_of(task)))
+    encoder.encode(sentences[:WARMED])
+    began = perf_counter()
+    encoder.encode(sentences)
+    return perf_counter() - began
+
+
+def sentences_of(task: Task) -> list[str]:
+    """The sentences that a task encodes; none if only a plugin knows them."""
+    if isinstance(task, STSTask):
+        return task.pairs.sentence1 + task.pairs.sentence2
+    if isinstance(task, GeometryTask):
+        return list(chain(*task.pairs))
+    if isinstance(task, TransferTask):
+        columns = [column for texts, _ in task.parts.values() for column in texts]
+        return list(chain(*columns))
+    return []
 
 
 def _score_on_task(job: Job, name: str, encoder: Encoder, folder: Path) -> None:

@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 from isotune.evaluation import AGGREGATIONS, Result
 from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.figures import draw, finding, title
+from isotune.lab.studies.figures import draw, finding, matrices, title
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.study import Figure, Published, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
@@ -73,6 +73,10 @@ def write_page(folder: Path) -> Path:
     study = results.study
     lines = results.lines
     figures = list(_figures(folder / "figures", study, lines))
+    tables = []
+    for figure in study.figures:
+        if figure.kind == "matrix":
+            tables.append((figure, matrices(figure, lines)))
     analyses = [_analysis(folder / "analyses", study, name) for name in results.analyses]
     text = template("study.html.j2").render(
         results=results,
@@ -87,6 +91,7 @@ def write_page(folder: Path) -> Path:
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
         figures=figures,
+        tables=tables,
         analyses=analyses,
     )
     page = folder / "study.html"
@@ -129,7 +134,8 @@ def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tupl
     figures = study.figures
     if not figures and study.arms:
         figures = (Figure(kind="bars", y=study.judged),)
-    for number, figure in enumerate(figures, 1):
+    drawn = [figure for figure in figures if figure.kind != "matrix"]
+    for number, figure in enumerate(drawn, 1):
         drawing = draw(study, figure, lines)
         if drawing:
             name = f"figure-{number}"

@@ -358,7 +358,7 @@ def changed_study(
     changed = study.model_copy(update=changes)
     if not with_stand_ins:
         return changed
-    table = re.sub('"senteval-(?=sts|sickr)', '"', changed.model_dump_json())
+    table = re.sub('(?<=[":])senteval-(?=sts|sickr)', "", changed.model_dump_json())
     for task in named_tasks(study.tasks):
         source = source_of(task)
         table = table.replace(source, stand_ins(source)[0])

@@ -83,8 +83,12 @@ class Keys:
         tasks: Sequence[str],
         pairs: Sequence[tuple[str, str]] = (),
         classifier_seed: int | None = None,
+        timed: Sequence[str] = (),
     ) -> dict[str, str]:
-        """The keys of a run's scores: on each task of a group, and on pairs as `PAIRS`."""
+        """The keys of a run's scores: on each task of a group, and on pairs as `PAIRS`.
+
+        `timed` are the scores that are seconds of encoding.
+        """
         names: list[str] = []
         if tasks:
             names = list(map(str, named_tasks(tasks)))
@@ -94,6 +98,9 @@ class Keys:
             keys[name] = short_hash([*content, _plugins_behind(name)])
         if pairs:
             keys[PAIRS] = short_hash(list(pairs))
+        for score in timed:
+            _, _, name = score.partition(":")
+            keys[score] = short_hash([score, self._content(source_of(name))])
         return keys
 
     def _key_of(self, run: PlannedRun) -> str:

@@ -259,7 +259,9 @@ class StudyRuns:
                 recipe=recipe,
                 model=run.model,
                 encoder=run.encoder,
-                tasks=keys.scores(self.study.tasks, self.study.pairs, run.classifier_seed),
+                tasks=keys.scores(
+                    self.study.tasks, self.study.pairs, run.classifier_seed, self.study.timed
+                ),
                 pairs=self.study.pairs,
                 classifier_seed=run.classifier_seed,
                 keep=folder in kept_folders,

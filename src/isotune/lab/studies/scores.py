@@ -24,10 +24,11 @@ from isotune.evaluation import (
     score_names,
 )
 from isotune.files import read_arrays
-from isotune.lab.studies.job import Job
+from isotune.lab.studies.job import Job, sentences_of
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.study import (
     COSINE,
+    ENCODING,
     PAIRS,
     PREDICTED,
     RUN_SCORES,
@@ -62,6 +63,9 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
     names.add_tasks(tasks)
     for stage in chain(*(run.recipe.stages for run in runs if run.recipe)):
         names.add_parts(stage)
+    for task in tasks:
+        if sentences_of(task):
+            names.whole.add(f"{ENCODING}:{task.name}")
     for average, members in study.averages.items():
         for member in members:
             names.check(f"score in the average {average}", member)
@@ -150,6 +154,9 @@ def run_scores(study: Study, job: Job, baseline: Mapping[str, float]) -> dict[st
     """
     values = job.training_scores()
     values.update(job.evaluation().scores(study.aggregation, study.metric))
+    of_tasks = job.values()
+    for score in study.timed:
+        values[score] = float(of_tasks[score][0])
     rows = _values_of_rows(job)
     for score in chain(study.scores, *study.averages.values()):
         name, _, number = score.rpartition(":")

@@ -39,6 +39,9 @@ its first task."""
 PAIRS = "pairs"
 """Stands for the study's `pairs` where their cosines are kept beside the scores on tasks."""
 
+ENCODING = "encoding"
+"""The score "encoding:stsb" is the seconds in which the encoder encodes the sentences of a task."""
+
 PREDICTED = "predicted"
 """The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that
 name."""
@@ -154,16 +157,18 @@ class Published(_Table):
 
 
 class Figure(_Table):
-    """A figure that is drawn from the study's table."""
+    """A figure that is made of the study's table."""
 
-    kind: Literal["curve", "bars"]
-    """A curve has a line for each arm. Bars stand for each line of the table."""
+    kind: Literal["curve", "bars", "matrix"]
+    """A curve has a line for each arm. Bars stand for each line of the table. A matrix is a table
+    whose rows are the first and whose columns are the second values of pairs."""
 
     y: str
     """The score."""
 
     x: str = ""
-    """The horizontal axis of a curve, an option of the grid."""
+    """The horizontal axis of a curve, an option of the grid. Of a matrix, the option whose values
+    are pairs."""
 
     log: bool = False
     """Whether this axis is logarithmic."""
@@ -301,6 +306,11 @@ class Study(_Table):
         return axes
 
     @property
+    def timed(self) -> list[str]:
+        """The scores that are seconds of encoding."""
+        return [score for score in self.scores if score.startswith(f"{ENCODING}:")]
+
+    @property
     def rivals(self) -> dict[str, str]:
         """The arm that each arm is compared with, of the arms that name one."""
         return {arm.name: arm.against for arm in self.arms if arm.against}
@@ -350,8 +360,10 @@ class Study(_Table):
             self._check_published(published, f"published {number}")
         for number, figure in enumerate(self.figures, 1):
             refuse_unknown(f"score of figure {number}", [figure.y], self.scores)
-            if figure.kind == "curve":
+            if figure.kind != "bars":
                 refuse_unknown(f"option of the grid in figure {number}", [figure.x], self.axes)
+            if figure.kind == "matrix":
+                refuse_single_values(f"figure {number}: {figure.x}", self.axes[figure.x])
         return self
 
     def _check_published(self, published: Published, place: str) -> None:
@@ -373,6 +385,15 @@ def refuse_study_keys(options: Iterable[str]) -> None:
         raise InputError(
             f"{min(keys)} isn't given as an option: a study and its arms have a key for it"
         )
+
+
+def refuse_single_values(place: str, values: Iterable[Value]) -> None:
+    """Refuses values that are no pairs, of an option at this place."""
+    for value in values:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise InputError(
+                f"{place} has the value {value}, and a matrix needs pairs, such as [1, 2]"
+            )
 
 
 def refuse_unknown(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
