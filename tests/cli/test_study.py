@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from isotune.lab.studies import Study
+from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.run_study import StudyOutcome
 from tests.cli.conftest import Call, Refused
 
@@ -30,6 +30,15 @@ def test_the_page_of_a_study_can_be_written_again(
     page.unlink()
     assert isotune("report", page.parent)[:2] == (0, f"{page}\n")
     assert page.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["own/protocol", "sizes.toml"])
+def test_a_shown_study_is_a_study(isotune: Call, sizes: Path, name: str) -> None:
+    code, out, err = isotune("study", name, "--show")
+    assert (code, err) == (0, "")
+    copy = sizes.with_name("copy.toml")
+    copy.write_text(out, "utf-8")
+    assert read_study(copy) == read_study(name)
 
 
 @pytest.mark.parametrize("form", ["{folder}/sizes.toml", "../{folder.name}/sizes.toml"])
@@ -108,6 +117,10 @@ def test_all_tables_of_a_paper_end_in_one_page(
             ["study", "sizes.toml", "--threads", "0", "--engine", "ray"],
             "A number from 1 to 1,000 is needed",
         ),
+        (["study", "sizes.toml", "--arm", "none.toml"], "arms none.toml: it can't be read as TOML"),
+        (["study", "sizes.toml", "--arm", "mine=simcs"], "simcs is no recipe: give method simcse"),
+        (["study", "own/protocol", "--updates", "9"], "updates 9: 10 or more"),
+        (["study", "own/metods", "--show"], "did you mean 'own/methods'"),
         (["report", "."], "is not a run folder"),
         (
             ["reproduce", "consert/table5"],
@@ -118,6 +131,11 @@ def test_all_tables_of_a_paper_end_in_one_page(
             "A number from 0 to 100,000 is needed",
         ),
         (["reproduce", "concert", "--all"], "unknown paper 'concert': did you mean 'consert'?"),
+        (["reproduce", "consert/table4", "--arm", "none.toml"], "arms none.toml: it can't be read"),
+        (
+            ["reproduce", "consert/table4", "--updates", "20", "--options", "steps=20"],
+            "updates and option steps are both given",
+        ),
         (
             ["reproduce", "consert/table4", "--options", "steps"],
             "steps: write NAME=VALUE, such as steps=200",

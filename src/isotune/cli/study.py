@@ -21,7 +21,7 @@ from isotune.cli.parameters import (
 from isotune.cli.reproduce import option_values
 
 NAME = (
-    "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these "
+    "A TOML file, or a study that comes with isotune, such as own/protocol. Without a name, these "
     "are listed."
 )
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."

@@ -11,6 +11,7 @@ Arms x grid x seeds are run once each, and become a table, tests and figures.
 | the lines of its table | `lines.py`, `wording.py` |
 | which differences are real | `comparison.py` |
 | figures, results on disk and page | `figures.py`, `page.py` |
+| its table for a paper | `table.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
 | what the runs cost on this machine | `cost.py` |
 
@@ -29,7 +30,7 @@ from isotune.lab.studies.study import AddedArms, Arm, Published, Study
 
 
 def study_names() -> list[str]:
-    """The names of the package's studies, such as "consert/table4" and "own/methods"."""
+    """The names of the package's studies, such as "consert/table4" and "own/protocol"."""
     return sorted(_packaged())
 
 

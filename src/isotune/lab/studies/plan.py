@@ -342,10 +342,12 @@ def changed_study(
         replaced |= LENGTHS
     arms = []
     for arm in study.arms:
-        others = {"options": _only(arm.options, arm.options.keys() - replaced)}
+        kept: dict[str, Any] = {
+            "options": _only(arm.options, arm.options.keys() - replaced),
+        }
         if "data" in replaced:
-            others["data"] = ()
-        arms.append(arm.model_copy(update=others))
+            kept["data"] = ()
+        arms.append(arm.model_copy(update=kept))
     changes = {
         "arms": tuple(arms),
         "seeds": tuple(seeds) or study.seeds,
