@@ -33,8 +33,9 @@ def score_table(results: Results) -> ScoreTable:
 
 
 def _note(study: Study) -> str:
+    seeds = ", ".join(map(str, study.seeds))
     return (
-        f"Mean ± standard deviation over the seeds {', '.join(map(str, study.seeds))}. Marks above "
+        f"Mean ± standard deviation over the seeds {seeds}, as far as they are made. Marks above "
         f"{score_title(study.judged)} name the rows that it beats, of those that the study "
         f"compares: p < {LEVEL:g} in the paired t-test over seeds after Holm's correction, or, "
         "with a single seed, a 95 % interval over the test pairs that doesn't hold 0."
