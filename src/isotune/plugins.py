@@ -8,7 +8,7 @@ and SHA-256.
 import hashlib
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +91,19 @@ def plugins_of(code: Iterable[Any]) -> dict[str, str]:
     """{path: SHA-256} of the plugins that these functions and classes are from."""
     modules = {part.__module__ for part in code}
     return {plugin.path: plugin.sha256 for name, plugin in _LOADED.items() if name in modules}
+
+
+def plugins_behind(names: Collection[str]) -> list[Plugin]:
+    """The loaded files that have added one of these names, or no name at all.
+
+    What a file without a name does, a result may depend on.
+    """
+    behind = []
+    for module, plugin in _LOADED.items():
+        added = Registry.names_added.get(module, set())
+        if not added or added.intersection(names):
+            behind.append(plugin)
+    return behind
 
 
 def require_plugins(stored: Mapping[str, str], what: str) -> list[str]:

@@ -21,6 +21,9 @@ class Registry(Mapping[str, T], Generic[T]):
     A name that nobody has registered raises the `InputError` of `unknown`.
     """
 
+    names_added: ClassVar[dict[str, set[str]]] = {}
+    """By the name of a module outside of isotune, the names that its decorators have added."""
+
     add_more: ClassVar[Callable[[], object]] = tuple
     """Called when a registry is listed or lacks a name.
 
@@ -83,6 +86,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
         def add(code: C) -> C:
             self.add(name, make(code), f"{code.__module__}.{code.__qualname__}")
+            Registry.names_added.setdefault(code.__module__, set()).add(name)
             return code
 
         return add

@@ -44,6 +44,33 @@ def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, p
     assert difference.words in " ".join(differences.split())
 
 
+def test_a_table_for_a_paper_has_the_same_bytes_each_time(
+    isotune: Call, refused: Refused, tiny_model: Path, another: Path, pairs: Path
+) -> None:
+    shutil.copytree(tiny_model, "tiny")
+    words = ["evaluate", "tiny", another, "--tasks", pairs, "stsb-open"]
+    code, out, err = isotune(*words, "--format", "markdown")
+    assert (code, err) == (0, "")
+    assert isotune(*words, "--format", "markdown").out == out
+    comparison = as_json(isotune, *words)
+    rows = [line.split(" | ") for line in out.splitlines() if line.startswith("| ")][2:]
+    names = [name for _, name, *_ in rows]
+    assert names[:2] == ["tiny", "another"]
+    for result, row in zip(comparison.evaluations, rows, strict=False):
+        for task, cell in zip(result.tasks, row[2:], strict=True):
+            assert f"{100 * task.spearman.all:.2f}" in cell
+    for difference in comparison.differences:
+        column = 2 + [str(pairs), "stsb-open"].index(difference.score)
+        better = names.index(difference.encoder)
+        if difference.difference < 0:
+            better = names.index(difference.against)
+        mark = f"<sup>{rows[1 - better][0].removeprefix('| ')}</sup>"
+        assert (mark in rows[better][column]) is not difference.tied
+    assert refused(*words, "--format", "csv", "--json") == (
+        "error: --format prints the table alone; leave --calibrate and --json out"
+    )
+
+
 def test_controls_stand_below_the_encoders(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "runs/demo/encoder")
     words = ["evaluate", "runs/demo/encoder", "--tasks", pairs]

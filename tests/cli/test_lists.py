@@ -66,7 +66,7 @@ def test_a_recipe_is_printed_with_the_sources_of_its_values(
 def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
     recipes = {each["name"]: each for each in json.loads(isotune("recipes", "--json").out)}
     assert list(recipes) == list(RECIPES)
-    assert recipes["consert-unsup-base"]["data"] == ["sts-unlabelled"]
+    assert recipes["consert-unsup-base"]["data"] == ["senteval-sts-unlabelled"]
     datasets = {each["name"]: each for each in json.loads(isotune("datasets", "--json").out)}
     assert list(datasets) == list(DATASETS)
     assert [name for name, each in datasets.items() if each["here"]] == ["stsb-open"]

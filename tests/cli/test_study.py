@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from isotune.lab.studies import Study
+from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.run_study import StudyOutcome
 from tests.cli.conftest import Call, Refused
 
@@ -30,6 +30,15 @@ def test_the_page_of_a_study_can_be_written_again(
     page.unlink()
     assert isotune("report", page.parent)[:2] == (0, f"{page}\n")
     assert page.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["own/protocol", "sizes.toml"])
+def test_a_shown_study_is_a_study(isotune: Call, sizes: Path, name: str) -> None:
+    code, out, err = isotune("study", name, "--show")
+    assert (code, err) == (0, "")
+    copy = sizes.with_name("copy.toml")
+    copy.write_text(out, "utf-8")
+    assert read_study(copy) == read_study(name)
 
 
 @pytest.mark.parametrize("form", ["{folder}/sizes.toml", "../{folder.name}/sizes.toml"])
@@ -75,21 +84,18 @@ def test_all_tables_of_a_paper_end_in_one_page(
     isotune: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_table(*_: object) -> Study:
-        return Study.from_table(
-            {"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"], "cost": "none"}
-        )
+        return Study.from_table({"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"]})
 
     monkeypatch.setattr("isotune.lab.studies.read_study", one_table)
     monkeypatch.setattr("isotune.lab.studies.run_study.read_study", one_table)
-    code, out, _ = isotune(
-        "reproduce", "clsr", "--all", "--options", "steps=9"
-    )  # which sizes ignore
+    # Sizes ignore options.
+    code, out, err = isotune("reproduce", "clsr", "--all", "--options", "steps=9")
     assert code == 0
     names = [f"clsr/table{number}" for number in range(1, 5)]
     assert out.splitlines()[0] == f"{', '.join(names)}: 0 runs"
-    assert "none" not in out  # the cost is that of the published options
+    assert f"{names[3]}: no run to make\ntogether: no run to make\n" in err
     assert out.splitlines()[-2:] == ["reproduced/clsr/table4/study.html", "reproduced/clsr.html"]
-    assert f"\n{names[0]}: none\n" in isotune("reproduce", "clsr", "--all").out
+    assert "no run to make" not in isotune("reproduce", "clsr", "--all", "--budget", "0").err
     page = Path("reproduced", "clsr.html").read_text("utf-8")
     assert page.count("<td>875</td>") == page.count('/study.html">Sizes</a>') == 4
 
@@ -111,12 +117,25 @@ def test_all_tables_of_a_paper_end_in_one_page(
             ["study", "sizes.toml", "--threads", "0", "--engine", "ray"],
             "A number from 1 to 1,000 is needed",
         ),
+        (["study", "sizes.toml", "--arm", "none.toml"], "arms none.toml: it can't be read as TOML"),
+        (["study", "sizes.toml", "--arm", "mine=simcs"], "simcs is no recipe: give method simcse"),
+        (["study", "own/protocol", "--updates", "9"], "updates 9: 10 or more"),
+        (["study", "own/metods", "--show"], "did you mean 'own/methods'"),
         (["report", "."], "is not a run folder"),
         (
             ["reproduce", "consert/table5"],
             "unknown table or figure 'consert/table5': did you mean 'consert/table4' or",
         ),
+        (
+            ["reproduce", "consert/table4", "--budget", "-1"],
+            "A number from 0 to 100,000 is needed",
+        ),
         (["reproduce", "concert", "--all"], "unknown paper 'concert': did you mean 'consert'?"),
+        (["reproduce", "consert/table4", "--arm", "none.toml"], "arms none.toml: it can't be read"),
+        (
+            ["reproduce", "consert/table4", "--updates", "20", "--options", "steps=20"],
+            "updates and option steps are both given",
+        ),
         (
             ["reproduce", "consert/table4", "--options", "steps"],
             "steps: write NAME=VALUE, such as steps=200",

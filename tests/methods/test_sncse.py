@@ -55,6 +55,18 @@ def test_the_loss_is_info_nce_and_the_weighted_margin(
     )  # without dropout and prompts, nothing tells them apart
 
 
+def test_pure_negatives_are_hard_negatives_of_all_anchors(encoder: Encoder) -> None:
+    options = SNCSEOptions(
+        temperature=0.2, pure_negatives=True, prompts=False, projection=False, parser="words"
+    )
+    vectors = torch.randn(3, 5, 32, generator=torch.Generator().manual_seed(0))
+    terms = SNCSE(options, encoder).loss(list(vectors), Batch())
+    first, second, negations = vectors.double()
+    expected = {"info_nce": losses.info_nce(first, second, 0.2, negations)}
+    terms = {name: term.double() for name, term in terms.items()}
+    torch.testing.assert_close(terms, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_the_projection_is_trained_on_all_three_views(encoder: Encoder) -> None:
     method = SNCSE(SNCSEOptions(parser="words"), encoder)
     vectors = torch.randn(3, 5, 32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, JSON, PRECISION, Name, labels, within
+from isotune.cli.parameters import ENCODER, FORMAT, JSON, PRECISION, Name, labels, within
 from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
-    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, "
-    "transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the columns "
-    "sentence1, sentence2 and score; classification:DATA, texts with labels; retrieval:DATA, "
-    "pairs where each first text has to find its second among all, or a folder in BEIR's layout "
-    "(corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the distribution "
-    "of the vectors. Columns with other names stand behind the file: pairs.csv,first,second,grade "
-    "or retrieval:notes.jsonl,title,body or classification:reviews.csv,text,stars. Unset: the "
-    "seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA has them, otherwise the "
-    "bundled test pairs."
+    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, senteval-sts, sts17, "
+    "stsb-multi, transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the "
+    "columns sentence1, sentence2 and score; classification:DATA, texts with labels; "
+    "retrieval:DATA, pairs where each first text has to find its second among all, or a folder in "
+    "BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the "
+    "distribution of the vectors. Columns with other names stand behind the file: "
+    "pairs.csv,first,second,grade or retrieval:notes.jsonl,title,body or "
+    "classification:reviews.csv,text,stars. Unset: the seven STS tasks (semantic textual "
+    "similarity) if $ISOTUNE_DATA has them, otherwise the bundled test pairs."
 )
 AGGREGATION = (
     "How to score an STS task that has subsets. all: one correlation over all pairs together, as "
@@ -83,6 +83,7 @@ def evaluate(
     figure: Annotated[Path | None, Parameter(help=FIGURE, metavar="FILE", group="Cost")] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE, group="Calibration")] = False,
     scale: Scale = None,
+    form: Annotated[Literal["csv", "latex", "markdown"] | None, FORMAT] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Of two or more encoders, a second table has the difference of each from the first. An
@@ -107,6 +108,8 @@ def evaluate(
         raise InputError("--scale is for --calibrate")
     if figure is not None:
         _check_figure(figure, cost)
+    if form and (calibrate or as_json):
+        raise InputError("--format prints the table alone; leave --calibrate and --json out")
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders, shown = _load_encoders(paths, dimensions, precision)
@@ -116,6 +119,11 @@ def evaluate(
         comparison = comparison.model_copy(update={"costs": costs})
     if figure is not None:
         _draw(comparison, figure, shown)
+    if form:
+        from isotune.evaluation import score_table
+
+        print(score_table(comparison, shown).text(form), end="")
+        return
     if not as_json:
         _print_tables(comparison, aggregation, metric, shown)
     if calibrate:

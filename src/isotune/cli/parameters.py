@@ -36,6 +36,24 @@ ENGINE = Parameter(
     "folders, or by Ray on this machine: one for each GPU, or for each core. Unset: one run after "
     "another, with all threads or the GPU.",
 )
+ARM = Parameter(
+    help="Add arms to the study, such as a method of your own beside a paper's: a TOML file with "
+    "[[arms]], as a study has them, or NAME=RECIPE with a recipe or its TOML file. An added arm is "
+    "compared with every arm. isotune study NAME --show prints the arms that are there.",
+    metavar="FILE...",
+    consume_multiple=1,
+)
+UPDATES = Parameter(
+    help="Give every training this number of updates of the weights, which its stages share, and "
+    "ten evaluations of each stage. Unset: the length of its recipe.",
+    metavar="NUMBER",
+)
+BUDGET = Parameter(
+    help="Begin no run after so many hours, and write the page with what is made. The same command "
+    "goes on. With 0, the page shows what was made before. Unset: make all runs.",
+    metavar="HOURS",
+    group="Runs",
+)
 THREADS = Parameter(group="Runs", help="With --engine ray: the CPU threads of a run. Unset: 1.")
 SOURCES = (
     "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), patterns, named datasets, or - for "
@@ -59,6 +77,11 @@ JSON = Parameter(
 )
 LIST_JSON = Parameter(
     name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative=""
+)
+FORMAT = Parameter(
+    help="Print the table in this format, for a paper or another program: with standard "
+    "deviations, the best in bold, and marks for the rows that a score beats by more than chance.",
+    name="--format",
 )
 STAND_INS = Parameter(
     help="Use data that stand in for published data where these are only on the Hugging Face hub, "

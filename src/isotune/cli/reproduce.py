@@ -5,15 +5,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import (
+    ARM,
+    BUDGET,
     ENGINE,
     LIST_JSON,
     STAND_INS,
     THREADS,
+    UPDATES,
     for_the_list,
     key_values,
     within,
@@ -27,9 +31,9 @@ NAME = (
     "listed."
 )
 EVERY = (
-    "Make all tables and figures of a paper, such as consert: say what that costs, fetch what "
-    "they need, make the runs, and write one page with all tables, DIR/PAPER.html. The same "
-    "command goes on after any interruption."
+    "Make all tables and figures of a paper, such as consert: fetch what they need, say what each "
+    "costs, make the runs, and write one page with all tables, DIR/PAPER.html. The same command "
+    "goes on after any interruption."
 )
 MODEL = (
     "Use this model instead of every published model: a folder, a name on the Hugging Face hub, "
@@ -57,6 +61,8 @@ class Changes(NamedTuple):
     model: str
     seeds: Sequence[int]
     options: Mapping[str, Any]
+    arms: Sequence[str]
+    updates: int | None
     stand_ins: bool
 
 
@@ -71,6 +77,9 @@ def reproduce(
     options: Annotated[
         dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
     ] = None,
+    arm: Annotated[tuple[str, ...], ARM] = (),
+    updates: Annotated[int | None, UPDATES] = None,
+    budget: Annotated[float | None, BUDGET, within(0, 100_000)] = None,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
     every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,
@@ -87,12 +96,14 @@ def reproduce(
         return 0
     for_the_list(as_json)
     names = _studies(name, every)
-    changes = Changes(model, seeds, option_values(options or {}), stand_ins)
+    changes = Changes(model, seeds, option_values(options or {}), arm, updates, stand_ins)
     if fetch or every:
         _fetch(names, changes)
     if fetch:
         return 0
-    failed = _make(names, changes, out, on_ray=engine == "ray", threads=threads)
+    if budget != 0:
+        _tell_costs(names, changes, out)
+    failed = _make(names, changes, out, budget, on_ray=engine == "ray", threads=threads)
     if every:
         from isotune.lab.studies.page import write_paper_page
 
@@ -100,18 +111,48 @@ def reproduce(
     return int(failed > 0)
 
 
+def _tell_costs(names: Sequence[str], changes: Changes, out: Path) -> None:
+    """Says how many hours the runs of each study take that are not made yet."""
+    from isotune.console import PlainConsole
+    from isotune.lab.studies.cost import Estimate, estimates
+    from isotune.lab.studies.run_study import StudyRuns, as_asked
+
+    console = PlainConsole(stderr=True, soft_wrap=True)
+    studies = {}
+    for name in names:
+        study = as_asked(name, **changes._asdict())
+        studies[name] = StudyRuns(study, out / "runs", changes.model, console)
+    together = Estimate()
+    for name, estimate in estimates(studies, out / "paces.json"):
+        console.print(f"{name}: {estimate}")
+        together += estimate
+    if len(names) > 1:
+        console.print(f"together: {together}")
+
+
 def _make(
-    names: Sequence[str], changes: Changes, out: Path, on_ray: bool, threads: int | None
+    names: Sequence[str],
+    changes: Changes,
+    out: Path,
+    budget: float | None,
+    *,
+    on_ray: bool,
+    threads: int | None,
 ) -> int:
     """Makes the studies one after another; returns how many runs failed."""
     from isotune.lab.studies.run_study import run_study
 
+    began = monotonic()
     failed = 0
     for name in names:
+        hours_left = budget
+        if budget is not None:
+            hours_left = max(0.0, budget - (monotonic() - began) / 3600)
         outcome = run_study(
             name,
             out / name,
             runs=out / "runs",
+            budget=hours_left,
             on_ray=on_ray,
             threads=threads,
             **changes._asdict(),
@@ -180,7 +221,7 @@ def _list(as_json: bool) -> None:
 
 
 def _fetch(names: Sequence[str], changes: Changes) -> None:
-    """Says what the studies cost, and fetches the data and models that they need."""
+    """Says how many runs there are, and fetches the data and models that they need."""
     from isotune.cli.datasets import fetch_all
     from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
@@ -190,16 +231,16 @@ def _fetch(names: Sequence[str], changes: Changes) -> None:
 
     studies = {}
     for name in names:
-        published = read_study(name)
         studies[name] = changed_study(
-            published, changes.seeds, changes.options, with_stand_ins=changes.stand_ins
+            read_study(name, changes.arms),
+            changes.seeds,
+            changes.options,
+            with_stand_ins=changes.stand_ins,
+            updates=changes.updates,
         )
     count = _count_runs(studies.values(), changes.model)
-    lines = [f"{', '.join(names)}: {counted(count, 'run')}"]
-    if not (changes.model or changes.seeds or changes.options):
-        # The costs are those of the published runs.
-        lines += [f"{name}: {study.cost}" for name, study in studies.items() if study.cost]
-    stdout_console().print("\n".join(lines), soft_wrap=True)
+    line = f"{', '.join(names)}: {counted(count, 'run')}"
+    stdout_console().print(line, soft_wrap=True)
     datasets: dict[str, None] = {}
     models: dict[str, None] = {}
     for study in studies.values():

@@ -5,10 +5,23 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENGINE, LIST_JSON, STAND_INS, THREADS, for_the_list, within
+from isotune.cli.parameters import (
+    ARM,
+    BUDGET,
+    ENGINE,
+    FORMAT,
+    LIST_JSON,
+    STAND_INS,
+    THREADS,
+    UPDATES,
+    for_the_list,
+    key_values,
+    within,
+)
+from isotune.cli.reproduce import option_values
 
 NAME = (
-    "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these "
+    "A TOML file, or a study that comes with isotune, such as own/protocol. Without a name, these "
     "are listed."
 )
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
@@ -18,6 +31,15 @@ MODEL = (
     "hub, or bert-tiny."
 )
 SEEDS = "Use these seeds instead of the study's."
+OPTIONS = (
+    "Change options of all runs that have them, such as steps=200 or data=notes.txt. The page "
+    "names the changed options."
+)
+SHOW = "Only print the study's TOML. A changed copy, mine.toml, is a study of your own."
+KEEP = (
+    "Keep the encoder of every trained run, as RUNS/KEY/encoder. A study with one more task then "
+    "trains nothing again."
+)
 
 
 def study(
@@ -30,9 +52,18 @@ def study(
     seeds: Annotated[
         tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)
     ] = (),
+    options: Annotated[
+        dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
+    ] = None,
+    arm: Annotated[tuple[str, ...], ARM] = (),
+    updates: Annotated[int | None, UPDATES] = None,
+    budget: Annotated[float | None, BUDGET, within(0, 100_000)] = None,
+    show: Annotated[bool, Parameter(help=SHOW, negative="")] = False,
     stand_ins: Annotated[bool, STAND_INS] = False,
+    keep_encoders: Annotated[bool, Parameter(help=KEEP, group="Runs", negative="")] = False,
     engine: Annotated[Literal["ray"] | None, ENGINE] = None,
     threads: Annotated[int | None, THREADS, within(1, 1000)] = None,
+    form: Annotated[Literal["csv", "latex", "markdown"] | None, FORMAT] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
     """The study ends with a page of tables, significance tests and figures. To resume a study that
@@ -42,6 +73,11 @@ def study(
         _list(as_json)
         return 0
     for_the_list(as_json)
+    if show:
+        from isotune.lab.studies import study_text
+
+        print(study_text(name), end="")
+        return 0
     from isotune.lab.studies.run_study import run_study
 
     outcome = run_study(
@@ -50,11 +86,19 @@ def study(
         runs=runs,
         model=model,
         seeds=seeds,
+        options=option_values(options or {}),
+        arms=arm,
+        updates=updates,
+        budget=budget,
         stand_ins=stand_ins,
+        keep_encoders=keep_encoders,
         on_ray=engine == "ray",
         threads=threads,
     )
-    print(outcome.page)
+    if form:
+        print(outcome.table(form), end="")
+    else:
+        print(outcome.page)
     return int(outcome.failed > 0)
 
 

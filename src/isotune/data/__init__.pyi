@@ -1,5 +1,6 @@
 from .catalogue import DATASETS as DATASETS
 from .catalogue import Dataset as Dataset
+from .contents import content_of as content_of
 from .datasets import available as available
 from .datasets import is_stand_in as is_stand_in
 from .datasets import stand_ins as stand_ins

@@ -14,7 +14,7 @@ from pathlib import Path
 from isotune.bundled import BUNDLED_DATA
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
-from isotune.data.published import is_fetched, open_published
+from isotune.data.published import is_fetched, open_published, published_content
 from isotune.data.records import Opened, opened, read_file
 from isotune.data.rows import (
     LabelledPair,
@@ -61,14 +61,38 @@ def has_rows(source: str) -> bool:
     return True
 
 
+def dataset_contents(source: str) -> list[str]:
+    """What stands for the content of each split of "name" or "name:split", where it is read.
+
+    It is the SHA-256 of a file, or the commit on the hub. A file of the web is fetched for it.
+
+    Raises:
+        InputError: a split can't be read on this machine.
+    """
+    name, _, chosen = source.partition(":")
+    dataset = DATASETS[name]
+    contents = []
+    for split, facts in dataset.splits.items():
+        if chosen not in ("", split):
+            continue
+        if _find_file(facts):
+            # A file with another content is refused when it is read.
+            contents.append(facts.sha256)
+        else:
+            contents.append(published_content(dataset, split))
+    return contents
+
+
 def stand_ins(source: str) -> tuple[str, ...]:
-    """The sources that stand in for a source, one for each split without a file.
+    """The sources that stand in for a source: one for each split without a file, or one for all.
 
     The source stands for itself if there are none.
     """
-    name, _, split = source.partition(":")
+    name, colon, split = source.partition(":")
     names: dict[str, None] = {}
     if name in DATASETS:
+        if DATASETS[name].stand_in:
+            return (f"{DATASETS[name].stand_in}{colon}{split}",)
         for facts in _chosen(DATASETS[name], split):
             if facts.stand_in:
                 names[facts.stand_in] = None

@@ -38,6 +38,20 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
     return Opened(source.place, records(), source.commits)
 
 
+def published_content(dataset: Dataset, split: str) -> str:
+    """What stands for the content of a split in its public source.
+
+    It is the commit on the hub, or the SHA-256 of the file of the web, which is fetched.
+
+    Raises:
+        InputError: the public source can't be reached, or there is none.
+    """
+    source = open_published(dataset, split, labelled=False)
+    if dataset.hub:
+        return source.commits[str(dataset.hub)]
+    return file_sha256(web_file(web_address(dataset, dataset.splits[split])))
+
+
 def _open(dataset: Dataset, split: str, labelled: bool) -> Opened:
     facts = dataset.splits[split]
     if dataset.hub:
@@ -66,8 +80,11 @@ def _advice(dataset: Dataset, split: str) -> Iterator[None]:
             ways.append(f"set ISOTUNE_DATA to a folder with {facts.file}")
         if dataset.hub or dataset.web:
             ways.append("be online")
-        if facts.stand_in:
-            ways.append(f"take what stands in for it, {facts.stand_in} (stand_ins)")
+        stand_in = facts.stand_in
+        if dataset.stand_in:
+            stand_in = f"{dataset.stand_in}:{split}"
+        if stand_in:
+            ways.append(f"take what stands in for it, {stand_in} (stand_ins)")
         raise InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}") from error
 
 

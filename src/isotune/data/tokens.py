@@ -316,6 +316,15 @@ class _FlatWriter:
         return _Flat(np.memmap(self._file, self._dtype, mode="r", shape=shape), offsets)
 
 
+def steps_per_epoch(rows: int, batch_size: int, whole_epochs: bool = False) -> int:
+    """The number of batches of an epoch."""
+    if whole_epochs:
+        # The steps are rounded up. A single row has nothing to be compared with, so it makes no
+        # batch.
+        return -(-(rows - 1) // batch_size)
+    return rows // batch_size
+
+
 class BatchSampler:
     """Which rows make which step: `sampler[step]` are their numbers.
 
@@ -326,11 +335,7 @@ class BatchSampler:
 
     def __init__(self, rows: int, batch_size: int, seed: int, whole_epochs: bool = False) -> None:
         self.batch_size = batch_size
-        self.steps_per_epoch = rows // batch_size
-        if whole_epochs:
-            # The steps are rounded up. A single row has nothing to be compared with, so it makes no
-            # batch.
-            self.steps_per_epoch = -(-(rows - 1) // batch_size)
+        self.steps_per_epoch = steps_per_epoch(rows, batch_size, whole_epochs)
         self._rows_of_epoch = lru_cache(1)(
             lambda epoch: np.random.default_rng([seed, epoch]).permutation(rows)
         )

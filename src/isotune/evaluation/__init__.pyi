@@ -10,6 +10,9 @@ from .comparison import resampled_scores as resampled_scores
 from .comparison import versions as versions
 from .comparison import with_controls as with_controls
 from .costs import measure_cost as measure_cost
+from .formats import Cell as Cell
+from .formats import Format as Format
+from .formats import ScoreTable as ScoreTable
 from .geometry import GeometryTask as GeometryTask
 from .intervals import interval as interval
 from .intervals import resampled_correlations as resampled_correlations
@@ -36,6 +39,7 @@ from .tables import comparison_tables as comparison_tables
 from .tables import control_table as control_table
 from .tables import cost_table as cost_table
 from .tables import difference_table as difference_table
+from .tables import score_table as score_table
 from .task_rows import TaskRows as TaskRows
 from .tasks import GROUPS as GROUPS
 from .tasks import DevTask as DevTask

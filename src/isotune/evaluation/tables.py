@@ -3,7 +3,7 @@
 There is a table for each kind of task, and for each group of tasks that has an average.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from isotune.errors import counted
 from isotune.evaluation import results
+from isotune.evaluation.formats import Cell, ScoreTable
 from isotune.evaluation.tasks import GROUPS, task_title
 
 MAX_TITLE_WIDTH = 110
@@ -114,6 +115,81 @@ class TableContent:
                 cell = template.format(scale * scores[score])
             cells.append(Text(cell, "bold" if cell == best else ""))
         return cells
+
+
+def score_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> ScoreTable:
+    """All scores of encoders, and below them of the controls, in one table for a paper.
+
+    `names` are those of encoders in the table, where these are not their names.
+    """
+    aggregation, metric = comparison.aggregation, comparison.metric
+    scores = {}
+    for evaluation in comparison.evaluations:
+        name = names.get(evaluation.encoder, evaluation.encoder)
+        scores[name] = evaluation.scores(aggregation, metric)
+    scores |= results.control_scores(comparison.evaluations, aggregation, metric)
+    beaten = _beaten(comparison, names)
+    headings = _headings(comparison.evaluations)
+    columns = []
+    for score in headings:
+        columns.append(_column(score, scores, beaten))
+    rows = dict(zip(scores, zip(*columns, strict=True), strict=True))
+    note = (
+        f"Correlations are {metric.title()}'s, {AGGREGATIONS[aggregation]}. Marks above a score "
+        "name the encoders that it beats: the 95 % interval of the difference over the rows of the "
+        "task doesn't hold 0."
+    )
+    return ScoreTable("Scores of encoders x 100", note, list(headings.values()), rows)
+
+
+def _headings(evaluations: Iterable[results.Evaluation]) -> dict[str, str]:
+    """The heading of each score; averages stand last."""
+    headings = {}
+    averages = {}
+    for evaluation in evaluations:
+        for task in evaluation.tasks:
+            for score in task.scores():
+                headings[score] = _header(score, task)
+                if isinstance(task, results.RetrievalResult):
+                    headings[score] = f"{task.name} {headings[score]}"
+        for group in evaluation.averages:
+            averages[group] = f"{task_title(group)} average"
+    return headings | averages
+
+
+def _beaten(
+    comparison: results.Comparison, names: Mapping[str, str]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By the name of an encoder and a score, the names of the encoders that it beats."""
+    beaten: dict[tuple[str, str], tuple[str, ...]] = {}
+    for each in comparison.differences:
+        if each.tied:
+            continue
+        winner, loser = each.encoder, each.against
+        if each.difference < 0:
+            winner, loser = loser, winner
+        place = (names.get(winner, winner), each.score)
+        beaten[place] = (*beaten.get(place, ()), names.get(loser, loser))
+    return beaten
+
+
+def _column(
+    score: str,
+    scores: Mapping[str, Mapping[str, float]],
+    beaten: Mapping[tuple[str, str], tuple[str, ...]],
+) -> list[Cell]:
+    """The cells of a score, one for each encoder; no measure of a space is best."""
+    values = [table[score] for table in scores.values() if score in table]
+    best = results.printed(score, max(values))
+    cells = []
+    for name, table in scores.items():
+        if score not in table:
+            cells.append(Cell())
+            continue
+        value = results.printed(score, table[score])
+        is_best = value == best and not score.endswith(results.MEASURES)
+        cells.append(Cell(value, is_best=is_best, beaten=beaten.get((name, score), ())))
+    return cells
 
 
 def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:

@@ -190,6 +190,10 @@ class SNCSEOptions(AugmentedOptions):
     """Greatest amount by which the cosine with the negation should be lower. 0.3: the authors'
     code; the small-BERT paper has 2.0."""
 
+    pure_negatives: bool = False
+    """Take the negations as hard negatives of InfoNCE instead, which have no margin. The authors
+    compare soft negatives with these; so does the small-BERT paper, section 3."""
+
     prompts: bool = True
     """Train with the authors' prompts, on the vector of their mask token, and leave this prompt and
     pooling in the encoder. With --no-prompts, prompt and pooling stay as they are, as in the

@@ -4,7 +4,8 @@ The negation of a sentence shares its words but not its meaning: it is a soft ne
 not use the negation. Instead, the negation's cosine to the sentence has to be lower than that of
 the sentence's second view, by at least one margin and at most another (`bidirectional_margin`).
 Equation 3 of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" adds
-the two losses: L_InfoNCE + lambda L_BML.
+the two losses: L_InfoNCE + lambda L_BML. With `pure_negatives`, negations are hard negatives of
+InfoNCE in place of that, the baseline of the authors.
 
 With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The
 anchor has one prompt, which the encoder keeps; the positive and the negation have another. Without
@@ -89,9 +90,15 @@ class SNCSE(Method):
         return Tokenized(tokens)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE from anchors to positives, and the weighted margin loss of the negations."""
+        """InfoNCE from anchors to positives, and the weighted margin loss of the negations.
+
+        With `pure_negatives`, InfoNCE alone, in which every anchor has all negations as negatives.
+        """
         options = self.options
         anchors, positives, negations = (self.projection(vectors) for vectors in encoded)
+        if options.pure_negatives:
+            loss = info_nce(anchors, positives, options.temperature, hard_negatives=negations)
+            return {"info_nce": loss}
         margin = bidirectional_margin(anchors, positives, negations, options.alpha, options.beta)
         return {
             "info_nce": info_nce(anchors, positives, options.temperature),

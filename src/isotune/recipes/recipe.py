@@ -299,8 +299,12 @@ class Recipe(BaseModel):
         return Recipe.from_table(table)
 
     def with_sources(self, change: Callable[[str], Iterable[str]]) -> Recipe:
-        """This recipe with what `change` makes of each source of its data and of its stages."""
+        """This recipe with what `change` makes of each source of its data, its stages and `dev`.
+
+        Of several sources for `dev`, the first is taken.
+        """
         table = self.table()
+        table["dev"] = next(iter(change(self.dev)))
         _change_sources(table, ["data"], change)
         for stage in table["stages"]:
             own_sources = OPTIONS[stage["method"]].fields_for(Use.TRAIN, Use.SCORE, Use.TEST)

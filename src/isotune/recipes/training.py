@@ -238,3 +238,9 @@ class TrainingOptions(BaseModel):
     def total_steps(self, steps_per_epoch: int) -> int:
         """The number of steps of the stage."""
         return self.steps or max(1, round((self.epochs or 1.0) * steps_per_epoch))
+
+    def evaluates_after(self, step: int, steps_per_epoch: int) -> bool:
+        """Whether an evaluation follows a step. Whole epochs count their steps anew."""
+        if self.as_released.whole_epochs:
+            step %= steps_per_epoch
+        return step % self.eval_every == 0

@@ -1,3 +1,5 @@
+from .length import StageLength as StageLength
+from .length import stage_lengths as stage_lengths
 from .outcome import Result as Result
 from .run import train as train
 from .run_folder import check_tensors as check_tensors

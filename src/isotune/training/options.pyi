@@ -112,5 +112,6 @@ class Options(TypedDict, total=False):
     keep_projection: bool
     margin_weight: float
     beta: float
+    pure_negatives: bool
     prompts: bool
     parser: str

@@ -154,11 +154,7 @@ class RunData:
         for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage)
-            if self.recipe.shares and feed.data == self.recipe.data:
-                chosen: Iterable[Row] = self._in_shares(feed, stage)
-            else:
-                chosen = self._to_train_on(source_rows, feed.data, feed)
-            sampled = self._sampled(chosen, feed, stage.training)
+            sampled = self._chosen(source_rows, feed, stage)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
@@ -178,6 +174,17 @@ class RunData:
         test = self._load_scored(method.scored("test"), build)
         first = next(iter(feeds.values()))
         return StageData(train, dev, test, self._cache(first))
+
+    def count(self, stage: Stage, method: Method) -> dict[str, int]:
+        """How many rows a stage trains on, by the name of the feed. They are read, not tokenized.
+
+        Rows that `Method.prepare` makes of others are taken to be as many as these.
+        """
+        counts = {}
+        for name, feed in self._feeds(stage, method).items():
+            rows = self._read(self._sources(feed.data), feed, stage)
+            counts[name] = _count(self._chosen(rows, feed, stage))
+        return counts
 
     def _load_scored(
         self, feeds: Mapping[str, ScoredFeed], build: Callable[..., TokenDataset]
@@ -223,6 +230,14 @@ class RunData:
         if isinstance(source, str):
             return cache_folder(source)
         return None
+
+    def _chosen(self, rows: Iterable[Row], feed: Feed, stage: Stage) -> Iterable[Row]:
+        """The rows that a stage trains on, of those of a feed's sources."""
+        if self.recipe.shares and feed.data == self.recipe.data:
+            chosen: Iterable[Row] = self._in_shares(feed, stage)
+        else:
+            chosen = self._to_train_on(rows, feed.data, feed)
+        return self._sampled(chosen, feed, stage.training)
 
     def _to_train_on(
         self, rows: Iterable[Row], sources: Sequence[str], feed: Feed

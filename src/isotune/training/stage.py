@@ -170,7 +170,7 @@ class StageTraining:
         if progress.step == self.stepper.total:
             progress.end(_why_it_ended(update))
         self.run.recorder.advance()
-        evaluates = self._evaluation_is_due()
+        evaluates = self.options.evaluates_after(progress.step, self.loader.steps_per_epoch)
         if not progress.done:
             self.clock.end_if_late(seconds, evaluates)
         if update:
@@ -188,13 +188,6 @@ class StageTraining:
             update.check(self.options)
         if records:
             self._record(update)
-
-    def _evaluation_is_due(self) -> bool:
-        """Whether an evaluation follows the step. Whole epochs count their steps anew."""
-        step = self.progress.step
-        if self.options.as_released.whole_epochs:
-            step %= self.loader.steps_per_epoch
-        return step % self.options.eval_every == 0
 
     def _evaluate_or_break_off(self) -> None:
         """Evaluates the step.

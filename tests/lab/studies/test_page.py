@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from isotune.errors import InputError
 from isotune.lab.studies import Study
 from isotune.lab.studies.comparison import compare
-from isotune.lab.studies.figures import draw
+from isotune.lab.studies.figures import draw, matrices
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
 from isotune.lab.studies.plan import plan_runs
@@ -56,6 +56,7 @@ STUDY = Study.from_table(
         "figures": [
             {"kind": "curve", "x": "batch_size", "y": "sts", "log": True},
             {"kind": "bars", "y": "sts"},
+            {"kind": "matrix", "x": "augmentations", "y": "sts"},
         ],
     }
 )
@@ -280,3 +281,31 @@ def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_pa
     (folder / "layers.json").unlink()
     with pytest.raises(InputError, match=r"layers\.json: it can't be read"):
         write_page(tmp_path)
+
+
+def test_a_matrix_has_the_first_values_as_rows_and_the_second_as_columns(results: Results) -> None:
+    grid = {"augmentations": [["none", "none"], ["none", "shuffle"], ["shuffle", "none"]]}
+    arms = [{"name": "ConSERT", "recipe": "consert-unsup-base", "grid": grid}]
+    figure = Figure(kind="matrix", x="augmentations", y="sts")
+    table = {"title": "t", "scores": ["sts"], "arms": arms, "figures": [figure]}
+    runs = []
+    for number, run in enumerate(plan_runs(Study.from_table(table))):
+        values = {"sts": number / 10}
+        runs.append(
+            results.runs[0].model_copy(update={"cell": dict(run.cell), "seed": 0, "values": values})
+        )
+    (matrix,) = matrices(figure, table_lines(Study.from_table(table), runs))
+    assert matrix.columns == ["none", "shuffle"]
+    shown = {}
+    for name, lines in matrix.rows.items():
+        shown[name] = [line and line.values["sts"][0] for line in lines]
+    assert shown == {"none": [0.0, 0.1], "shuffle": [0.2, None]}
+
+
+def test_a_matrix_needs_pairs() -> None:
+    grid = {"batch_size": [16, 64]}
+    arms = [{"name": "ConSERT", "recipe": "consert-unsup-base", "grid": grid}]
+    figures = [{"kind": "matrix", "x": "batch_size", "y": "sts"}]
+    table = {"title": "t", "scores": ["sts"], "arms": arms, "figures": figures}
+    with pytest.raises(InputError, match=r"figure 1: batch_size has the value 16, and a matrix"):
+        Study.from_table(table)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from isotune.data import DATASETS
-from isotune.errors import counted
 from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.lab.studies import Published, paper_names, read_study
 from isotune.lab.studies.plan import plan_runs
@@ -60,7 +59,7 @@ COLUMNS_ARE_ROWS = {f"consert/table{number}" for number in (1, 4)} | {
 }
 COLUMNS_ARE_ROWS |= {"small-bert/examples"}
 # The columns that are means, and of how many others.
-AVERAGES = {"sts": 7, "average": 6, "senteval-50": 7}
+AVERAGES = {"senteval-sts": 7, "average": 6, "senteval-50": 7}
 
 
 def rows(name: str) -> Iterator[dict[str, Any]]:
@@ -79,10 +78,8 @@ def test_every_run_can_be_made_and_what_is_published_has_its_place(name: str) ->
     assert study.source
     runs = plan_runs(study)
     assert {run.arm for run in runs} == {arm.name for arm in study.arms}
-    made = {
-        repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)) for run in runs
-    }
-    assert not study.cost or study.cost.startswith(f"{counted(len(made), 'run')}, up to ")
+    # What a paper's table costs is computed.
+    assert not study.cost
     assert all(run.recipe.inputs(run.recipe.stages[0]).data for run in runs if run.recipe)
     # What is published is of an arm, or for reference.
     arms = {arm.name for arm in study.arms} | set(study.statistics)
@@ -120,7 +117,8 @@ def test_scores_are_those_of_the_tasks(name: str) -> None:
     )
     assert all(
         re.fullmatch(
-            r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+", key
+            r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+|encoding:.*",
+            key,
         )
         for key in rest
     )

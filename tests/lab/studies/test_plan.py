@@ -9,7 +9,7 @@ from isotune.lab.studies import Study
 from isotune.lab.studies import job as job_module
 from isotune.lab.studies import run_key as run_key_module
 from isotune.lab.studies.plan import PlannedRun, needs, plan_runs
-from isotune.lab.studies.run_key import run_keys
+from isotune.lab.studies.run_key import Keys
 
 
 def runs(**table: Any) -> list[PlannedRun]:
@@ -89,7 +89,10 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
         assert [run.classifier_seed for run in planned] == (
             expected if classifier_seeds else [None] * 3
         )
-        assert len(set(run_keys(planned, ())[0].values())) == len(planned)
+        scored = set()
+        for run, run_key in Keys().runs(planned)[0].items():
+            scored.add((run_key, *Keys().scores(["stsb-open"], (), run.classifier_seed).values()))
+        assert len(scored) == len(planned)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +120,8 @@ def test_invalid_arms_and_options_are_refused_in_one_line(
         runs(**{"arms": [CONSERT], **table})
 
 
-def key(run: PlannedRun, *tasks: str) -> str:
-    keys, _ = run_keys([run], tasks or ("stsb-open",))
+def key(run: PlannedRun) -> str:
+    keys, _ = Keys().runs([run])
     return keys[run]
 
 
@@ -136,7 +139,16 @@ def test_the_key_depends_on_what_the_result_depends_on() -> None:
         runs(arms=[MODEL]),
     ]
     assert len({key(same), *(key(run) for (run,) in different)}) == 6
-    assert key(same, "stsb-open", "stsb") != key(same)
+
+
+def test_a_training_is_the_same_for_all_tasks_and_each_task_has_a_key() -> None:
+    (one,), (other,) = runs(arms=[SIMCSE]), runs(arms=[SIMCSE], tasks=["stsb-open:dev"])
+    assert key(one) == key(other)
+    first, second = Keys().scores(["stsb-open"]), Keys().scores(["stsb-open", "stsb-open:dev"])
+    assert list(second) == ["stsb-open", "stsb-open:dev"]
+    assert second["stsb-open"] == first["stsb-open"] != second["stsb-open:dev"]
+    assert Keys().scores(["stsb-open"], [("a", "b")])["pairs"]
+    assert Keys().scores([]) == {}
 
 
 def test_the_key_depends_on_the_sources_of_isotune(
@@ -181,8 +193,7 @@ def test_the_key_depends_on_the_content_of_files_and_models(
     tmp_path: Path, tiny_model: Path, text: Path
 ) -> None:
     copy = Path(shutil.copytree(tiny_model, tmp_path / "copy"))
-    tasks, dev = tmp_path / "tasks.tsv", tmp_path / "dev.tsv"
-    tasks.touch()
+    dev = tmp_path / "dev.tsv"
     dev.touch()
 
     def fresh(model: Path) -> str:
@@ -190,16 +201,25 @@ def test_the_key_depends_on_the_content_of_files_and_models(
         (run,) = runs(
             arms=[{"name": "m", "method": "multitask", "options": files}], model=str(model)
         )
-        return key(run, f"geometry:{tasks}")
+        return key(run)
 
     (copy / "README.md").write_text("about")
     seen = [fresh(tiny_model), fresh(copy)]
     assert seen[0] == seen[1]
-    for changed in (copy / "config.json", text, tasks, dev):
+    for changed in (copy / "config.json", text, dev):
         with changed.open("a") as file:
             file.write("\n")
         seen.append(fresh(copy))
-    assert len(set(seen)) == 1 + 4
+    assert len(set(seen)) == 1 + 3
+
+
+def test_the_key_of_scores_depends_on_the_content_of_the_task(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.tsv"
+    tasks.write_text("sentence1\tsentence2\tscore\n")
+    before = Keys().scores([f"geometry:{tasks}"])
+    assert before == Keys().scores([f"geometry:{tasks}"])
+    tasks.write_text("another text")
+    assert Keys().scores([f"geometry:{tasks}"]) != before
 
 
 def test_the_key_depends_on_the_run_that_a_run_starts_from() -> None:

@@ -10,7 +10,7 @@ import pytest
 from isotune.data import DATASETS
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.page import Results, write_paper_page
+from isotune.lab.studies.page import Results, write_page, write_paper_page
 from isotune.lab.studies.plan import changed_study, departures, needs, plan_runs
 from isotune.lab.studies.run_study import run_study
 
@@ -72,6 +72,8 @@ def test_nothing_stands_in_for_sentevals_classifications() -> None:
 def test_with_stand_ins_scores_have_the_names_of_other_data() -> None:
     changed = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
     assert changed.scores[0] == "geometry:qqp-sample:train-alignment"
+    timed = changed_study(read_study("self-guided/table6"), (), {}, with_stand_ins=True)
+    assert timed.scores[1] == "encoding:stsb"
 
 
 def test_another_model_is_told() -> None:
@@ -95,14 +97,16 @@ def test_published_stands_below_measured(tmp_path: Path) -> None:
     study = Study.from_table(table)
     made = results(study, a={"dev": 0.5}, b={})
     again = made.runs[0].model_copy(update={"seed": 1, "values": {"dev": 0.52}})
+    left = made.runs[0].model_copy(update={"arm": "c", "is_made": False, "values": {}})
     (tmp_path / "p" / "t").mkdir(parents=True)
-    made.model_copy(update={"runs": (*made.runs, again)}).write(tmp_path / "p" / "t")
+    made.model_copy(update={"runs": (*made.runs, again, left)}).write(tmp_path / "p" / "t")
     page = write_paper_page(tmp_path, ["p/t"]).read_text()
     rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', page)
     assert rows == [
         ("a", "51.00 ± 1.41"),
         ("a, published", "70.50 ± 0.25"),
         ("b: failed", ""),
+        ("c: not made yet", ""),
         ("another paper&#39;s, published", "60.00"),
     ]
 
@@ -131,3 +135,15 @@ def test_a_table_of_data_counts_the_rows_that_it_reads(
         for line in lines
         for score in scores
     )
+
+
+def test_a_page_shows_what_is_made_and_what_is_left(tmp_path: Path) -> None:
+    arms = [{"name": name, "method": "simcse", "data": ["x"]} for name in "ab"]
+    study = Study.from_table({"title": "t", "scores": ["dev"], "arms": arms})
+    made = results(study, a={"dev": 0.5}, b={"dev": 0.6})
+    left = made.runs[1].model_copy(update={"is_made": False, "values": {}})
+    made.model_copy(update={"runs": (made.runs[0], left)}).write(tmp_path)
+    page = write_page(tmp_path).read_text()
+    assert "<li>1 of 2 runs is not made yet; the same command goes on.</li>" in page
+    assert "<td>not made yet</td>" in page
+    assert re.search(r"<td>(<strong>)?50.00", page)

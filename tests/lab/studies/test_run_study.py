@@ -13,7 +13,7 @@ from filelock import FileLock
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.files import CHECKSUMS, checksums
-from isotune.lab.studies.job import RESULT, VALUES, Job, make
+from isotune.lab.studies.job import EVALUATION, RESULT, VALUES, Job, make
 from isotune.lab.studies.page import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
@@ -31,11 +31,18 @@ def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path)
         runs: str | None = None,
         seeds: tuple[int, ...] = (),
         quiet: bool = True,
+        keep_encoders: bool = False,
         **changes: Any,
     ) -> StudyOutcome:
         path = write({**table, **changes})
         return run_study(
-            path, tmp_path / out, runs=runs, model=str(tiny_model), seeds=seeds, quiet=quiet
+            path,
+            tmp_path / out,
+            runs=runs,
+            model=str(tiny_model),
+            seeds=seeds,
+            keep_encoders=keep_encoders,
+            quiet=quiet,
         )
 
     return run
@@ -95,14 +102,18 @@ def test_a_damaged_run_is_made_again(
     damage: str, study: Run, made: list[str], tmp_path: Path, table: dict[str, Any], capsys: Capture
 ) -> None:
     arms = [{"name": pooling, "options": {"pooling": pooling}} for pooling in ("cls", "max")]
-    three: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0,)}
-    study(**three)
+    four: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0, 1)}
+    study(**four)
     before = Results.read(tmp_path / "out/study.json").runs
-    for run, name in zip(before, (CHECKSUMS, RESULT, VALUES), strict=True):
-        path = tmp_path / "out" / "runs" / run.run / name
+    runs = tmp_path / "out" / "runs"
+    damaged = [next(runs.glob(f"{before[0].run}.scores/*/{CHECKSUMS}"))]
+    damaged.append(next(runs.glob(f"{before[1].run}.scores/*/{VALUES}")))
+    damaged.append(runs / before[2].run / RESULT)
+    damaged.append(next(runs.glob(f"{before[3].run}.scores/*/{EVALUATION}")))
+    for path in damaged:
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
     del made[:]
-    study(**three, quiet=False)
+    study(**four, quiet=False)
     said = capsys.readouterr().err
     for run, again in zip(before, Results.read(tmp_path / "out/study.json").runs, strict=True):
         assert run.run in made
@@ -113,13 +124,12 @@ def test_a_damaged_run_is_made_again(
             for score in table["scores"]
             if score in run.values
         )
-    assert len(made) == 3
+    assert len(made) == 4
 
 
 @pytest.mark.usefixtures("made")
-@pytest.mark.parametrize(
-    "last", [1, 2]
-)  # the checksums of the training, and with those of the result
+# The checksums of the training, those of the scores, and those with the result.
+@pytest.mark.parametrize("last", [1, 2, 3])
 def test_a_kill_at_the_end_costs_no_training(
     last: int, study: Run, table: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +209,8 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
         (first[0].values[score] + first[0].values["dev"]) / 2
     )
     assert "both" not in as_it_is.values
-    with np.load(runs / first[0].run / "study-values.npz") as arrays:
+    (values,) = runs.glob(f"{first[0].run}.scores/*/{VALUES}")
+    with np.load(values) as arrays:
         assert first[0].values["cosine:3"] == arrays[score][3]
     content = json.loads((tmp_path / "out" / "analyses" / "cosines.json").read_text())
     assert [row["encoder"] for row in content["table"][::30]] == ["as it is", "SimCSE", "second"]
@@ -293,19 +304,76 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     assert "predicted::999" not in run.values
 
 
+def test_seconds_of_encoding_are_a_score_of_every_run(
+    study: Run, table: dict[str, Any], made: list[str], tmp_path: Path
+) -> None:
+    (pairs,) = table["tasks"]
+    score = f"encoding:{pairs}"
+    one: dict[str, Any] = {"arms": table["arms"][:2], "grid": {}, "seeds": (0,)}
+    study(**one, scores=[pairs, score])
+    before = Results.read(tmp_path / "out/study.json").runs
+    assert all(0 < run.values[score] < 60 for run in before)
+    page = (tmp_path / "out/study.html").read_text("utf-8")
+    assert "seconds of encoding" in page
+    study(**one, scores=[pairs, score])
+    assert [run.values for run in Results.read(tmp_path / "out/study.json").runs] == [
+        run.values for run in before
+    ]
+    with pytest.raises(InputError, match="unknown score 'encoding:stsb-open'"):
+        study(**one, scores=["encoding:stsb-open"])
+
+
 def test_a_wrong_task_is_refused_before_any_run(study: Run, made: list[str]) -> None:
     with pytest.raises(InputError, match="stbs"):
         study(tasks=["stbs"])
     assert made == []
 
 
+def test_a_kept_encoder_is_scored_on_further_tasks_without_a_training(
+    study: Run, table: dict[str, Any], made: list[str], tmp_path: Path
+) -> None:
+    one: dict[str, Any] = {"arms": table["arms"][:2], "grid": {}, "seeds": (0,)}
+    study(**one, keep_encoders=True)
+    (weights,) = tmp_path.glob("out/runs/*/encoder/model.safetensors")
+    trained = weights.stat().st_mtime_ns
+    before = Results.read(tmp_path / "out/study.json").runs
+    more = {"tasks": [*table["tasks"], "stsb-open"], "scores": [*table["scores"], "stsb-open"]}
+    del made[:]
+    study(**one, **more)
+    after = Results.read(tmp_path / "out/study.json").runs
+    assert len(made) == 2
+    assert weights.stat().st_mtime_ns == trained
+    for old, new in zip(before, after, strict=True):
+        assert new.run == old.run
+        assert old.values.items() <= new.values.items()
+        assert "stsb-open" in new.values
+    del made[:]
+    study(**one)
+    assert made == []
+
+
+def test_an_encoder_that_was_not_kept_is_trained_again_and_its_scores_stay(
+    study: Run, table: dict[str, Any], made: list[str], tmp_path: Path
+) -> None:
+    one: dict[str, Any] = {"arms": table["arms"][1:2], "grid": {}, "seeds": (0,)}
+    study(**one)
+    (scores,) = tmp_path.glob(f"out/runs/*.scores/*/{EVALUATION}")
+    scored = scores.stat().st_mtime_ns
+    study(**one, tasks=["stsb-open"], scores=["stsb-open"])
+    assert len(made) == 2
+    assert scores.stat().st_mtime_ns == scored
+    assert not list(tmp_path.glob("out/runs/*/encoder"))
+    study(**one)
+    assert len(made) == 2
+
+
 def test_a_run_that_another_study_makes_is_waited_for(tmp_path: Path) -> None:
     job = Job(
         folder=tmp_path / "run",
-        recipe=None,
+        recipe={},
         model="none",
         encoder=EncoderOptions(),
-        tasks=(),
+        tasks={},
         keep=False,
     )
     with FileLock(f"{job.folder}.lock"):

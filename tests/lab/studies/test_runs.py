@@ -1,27 +1,15 @@
 """The order in which the runs of a study are made."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from isotune.console import PlainConsole
 from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies import Study
-from isotune.lab.studies.job import RESULT, VALUES, Job
+from isotune.lab.studies.job import RESULT, Job
 from isotune.lab.studies.run_study import StudyRuns
-
-EVALUATION = json.dumps(
-    {
-        "encoder": "x",
-        "tasks": [],
-        "averages": {},
-        "versions": {},
-        "created": "2026-01-01T00:00:00Z",
-    }
-)
 
 STUDY = Study.from_table(
     {
@@ -55,9 +43,8 @@ class Workers:
     def wait(self) -> tuple[Job, str]:
         job = self.running.pop(next(iter(self.running)))
         (job.folder / "encoder").mkdir(parents=True)
-        np.savez(job.folder / VALUES)
-        (job.folder / RESULT).write_text(f'{{"scores": {{}}, "evaluation": {EVALUATION}}}')
-        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT, VALUES)))
+        (job.folder / RESULT).write_text('{"scores": {}}')
+        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT,)))
         return job, ""
 
 
@@ -67,9 +54,9 @@ def make(
 ) -> Callable[..., tuple[StudyRuns, list[str]]]:
     """Makes the runs; returns them and the lines that were printed."""
 
-    def make_runs(workers: Workers) -> tuple[StudyRuns, list[str]]:
+    def make_runs(workers: Workers, **limit: float) -> tuple[StudyRuns, list[str]]:
         runs = StudyRuns(STUDY, tmp_path, "", PlainConsole(soft_wrap=True))
-        runs.make(workers)  # type: ignore[arg-type]
+        runs.make(workers, **limit)  # type: ignore[arg-type]
         return runs, capsys.readouterr().out.splitlines()
 
     return make_runs
@@ -95,6 +82,22 @@ def test_the_first_seeds_and_cells_come_first(
     assert runs.problems == {}
     assert said[:2] == ["t: 10 runs, 0 of them already done", "first, seed 7: made"]
     assert len(said) == 1 + 10
+
+
+def test_no_run_begins_after_the_deadline(
+    make: Callable[..., tuple[StudyRuns, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = Workers()
+    monkeypatch.setattr("isotune.lab.studies.run_study.time.monotonic", lambda: len(workers.begun))
+    runs, said = make(workers, deadline=4)
+    assert workers.begun == ORDER[:4]
+    assert said[-1] == "the budget is used: 6 runs of t left; the same command goes on"
+    made = runs.made()
+    assert [run.is_made for run in made].count(False) == 6
+    assert runs.problems == {}
+    again = Workers()
+    make(again)
+    assert len(again.begun) == 6
 
 
 def test_a_run_whose_result_is_gone_has_failed(

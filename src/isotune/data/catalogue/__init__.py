@@ -11,7 +11,7 @@ The facts are in the TOML files here. Each table is a dataset. Its keys are the 
 A dataset's public source is on the Hugging Face hub (`hub`) or elsewhere on the web (`web`). A file
 in `$ISOTUNE_DATA` holds the same rows, as lines of text or as tab-separated columns with a header.
 A split without a file names the dataset that stands in for it on machines that can't reach the
-public source (`stand_in`).
+public source (`stand_in`); or the dataset names one for all of its splits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,6 +95,12 @@ class Dataset:
 
     blank: str = ""
     """The text that takes the place of a blank sentence; empty if there are no blank sentences."""
+
+    stand_in: str = ""
+    """The dataset with the same rows whose text can take the place of this one's, split by split.
+
+    It is empty if there is none.
+    """
 
     gold_of: str = ""
     """The dataset with the scores or labels of pairs that lack them; empty if there is none."""

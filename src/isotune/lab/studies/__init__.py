@@ -11,22 +11,26 @@ Arms x grid x seeds are run once each, and become a table, tests and figures.
 | the lines of its table | `lines.py`, `wording.py` |
 | which differences are real | `comparison.py` |
 | figures, results on disk and page | `figures.py`, `page.py` |
+| its table for a paper | `table.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
+| what the runs cost on this machine | `cost.py` |
 
 The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of
 what the papers claim are in `claims/`, and other studies in `own/`.
 """
 
+from collections.abc import Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 
 from isotune.files import read_toml, toml_files
-from isotune.lab.studies.study import Arm, Published, Study
+from isotune.lab.studies.study import AddedArms, Arm, Published, Study
 
 
 def study_names() -> list[str]:
-    """The names of the package's studies, such as "consert/table4" and "own/methods"."""
+    """The names of the package's studies, such as "consert/table4" and "own/protocol"."""
     return sorted(_packaged())
 
 
@@ -35,9 +39,37 @@ def paper_names() -> list[str]:
     return [name for name in study_names() if not name.startswith(("claims/", "own/"))]
 
 
-def read_study(name: str | Path) -> Study:
-    """Reads a study of the package by its name, or a TOML file by its path."""
-    return Study.from_table(read_toml("study", name, _packaged()), f"study {name}")
+def read_study(name: str | Path, arms: Sequence[str | Path] = ()) -> Study:
+    """Reads a study of the package by its name, or a TOML file by its path.
+
+    `arms` are added to its own. Each is a TOML file with [[arms]], or "NAME=RECIPE" with a recipe
+    or its TOML file.
+    """
+    table = read_toml("study", name, _packaged())
+    added = []
+    for arm in chain.from_iterable(map(_read_arms, arms)):
+        added.append({**arm.model_dump(exclude_unset=True), "added": True})
+    if added:
+        table["arms"] = [*table.get("arms", ()), *added]
+    return Study.from_table(table, f"study {name}")
+
+
+def study_text(name: str | Path) -> str:
+    """The TOML of a study, as its file has it."""
+    read_study(name)
+    file: Path | Traversable = Path(name)
+    packaged = _packaged()
+    if str(name) in packaged:
+        file = packaged[str(name)]
+    return file.read_text("utf-8")
+
+
+def _read_arms(text: str | Path) -> Sequence[Arm]:
+    """The arms of a file, or the arm that "NAME=RECIPE" is."""
+    name, equals, recipe = str(text).partition("=")
+    if equals and recipe:
+        return [Arm(name=name, recipe=recipe)]
+    return AddedArms.from_table(read_toml("arms", text, {}), f"arms {text}").arms
 
 
 def _packaged() -> dict[str, Traversable]:

@@ -217,7 +217,7 @@ def _are_rivals(study: Study, first: str, earlier: str, later: str) -> bool:
     """Whether a study compares two arms, of which one is earlier; `first` is the first of all."""
     if study.rivals:
         return study.rivals.get(later) == earlier
-    if study.compare == "all":
+    if study.compare == "all" or study.added.intersection((earlier, later)):
         return earlier != later
     return earlier == first != later
 

@@ -6,7 +6,7 @@ Published values are drawn beside the measured ones. Scores have the scale of th
 from collections.abc import Mapping, Sequence
 from math import nan
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isotune.lab.studies import wording
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import START, Figure, Study
+from isotune.lab.studies.study import START, Figure, Study, Value
 from isotune.report import (
     BLUE,
     INK,
@@ -36,12 +36,43 @@ BAND_OPACITY = 0.18
 
 @styled
 def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
-    """Draws a figure of a study; None if the lines have nothing to draw."""
+    """Draws curves or bars of a study; None if the lines have nothing to draw."""
     if figure.kind == "curve":
         return _draw_curves(study, figure, lines)
     if figure.kind == "points":
         return _draw_points(study, figure, lines)
     return _draw_bars(study, figure.y, lines)
+
+
+class Matrix(NamedTuple):
+    """A table of the lines that differ in an option with pairs of values alone."""
+
+    name: str
+    """What the lines share: their arm, and the rest of their place in the grid."""
+
+    columns: Sequence[str]
+    """The second values, in words."""
+
+    rows: Mapping[str, Sequence[Line | None]]
+    """For each first value, in words, the line of each column; None if there is none."""
+
+
+def matrices(figure: Figure, lines: Sequence[Line]) -> list[Matrix]:
+    """The matrices of a figure: one for each arm and each place in the rest of the grid."""
+    made = []
+    for name, group in _curves(figure, lines).items():
+        cells = {}
+        for line in group:
+            if figure.x in line.cell:
+                first, second = cast(tuple[Value, Value], line.cell[figure.x])
+                cells[wording.value_text(first), wording.value_text(second)] = line
+        columns = list(dict.fromkeys(second for _, second in cells))
+        rows = {}
+        for first, _ in cells:
+            rows[first] = [cells.get((first, second)) for second in columns]
+        if rows:
+            made.append(Matrix(name, columns, rows))
+    return made
 
 
 def title(figure: Figure) -> str:

@@ -1,7 +1,12 @@
-"""One run of a study: trained unless it is there already, evaluated, and kept as result.json.
+"""One run of a study: trained unless it is there already, and scored on the tasks that it lacks.
 
-The result is written last, after the checksums of the files that a study reads: a run is done if
-its files are those.
+| what | where | what shows that it is whole |
+|---|---|---|
+| the training | RUNS/KEY | result.json, its last file, and SHA256SUMS |
+| the scores on a task | RUNS/KEY.scores/KEY-OF-TASK, which appears whole | SHA256SUMS |
+
+So studies with other tasks share the training. An encoder that was not kept is trained again for
+another task, and the scores that are there stay.
 
 While a run is made, the lock file beside its folder is held, so two studies never make the same run
 at the same time. Runs are made in this process, one after another, or at the same time by Ray
@@ -19,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,7 +40,10 @@ from isotune.errors import InputError, as_input_error
 from isotune.evaluation import (
     DevTask,
     Evaluation,
+    Floats,
+    GeometryTask,
     RunEvaluation,
+    STSTask,
     Task,
     TaskResult,
     TransferTask,
@@ -44,9 +53,12 @@ from isotune.evaluation import (
 )
 from isotune.files import (
     CHECKSUMS,
+    atomic_write,
     checksum_of,
     checksums,
     make_folder,
+    read_arrays,
+    read_json,
     remove,
     sync,
     verify_checksums,
@@ -54,6 +66,7 @@ from isotune.files import (
     write_text,
 )
 from isotune.kernels import DEVICE
+from isotune.lab.studies.study import ENCODING, PAIRS
 from isotune.report import group_by_stage, read_records
 from isotune.training import check_tensors, is_finished, remove_checkpoints, train
 
@@ -61,11 +74,14 @@ logger = logging.getLogger(__name__)
 
 RESULT = "result.json"
 
-VALUES = "study-values.npz"
-"""Has for each task the cosines of its pairs, or the measures of its queries."""
+EVALUATION = "evaluation.json"
+"""The scores on a task."""
 
-PAIRS = "pairs"
-"""The name of the cosines of the study's pairs among the values of its tasks."""
+VALUES = "values.npz"
+"""The cosines of a task's pairs, or the measures of its queries, under the task's name."""
+
+WARMED = 8
+"""The sentences that are encoded before encoding is timed."""
 
 CHECKPOINTS = ("last.safetensors", "best-*.safetensors")
 """The files that a training needs to be resumed."""
@@ -87,8 +103,9 @@ class Job:
     encoder: EncoderOptions
     """How vectors are taken from an untrained model."""
 
-    tasks: tuple[str, ...]
-    """What the run is evaluated on."""
+    tasks: Mapping[str, str]
+    """What the run is scored on, and the key of each; with `PAIRS` if there are pairs, and with
+    the scores that are seconds of encoding."""
 
     keep: bool
     """Whether the trained encoder is needed later."""
@@ -103,28 +120,54 @@ class Job:
         return self.folder.name
 
     @property
-    def is_done(self) -> bool:
-        """Whether the run was made, is not damaged, and has its encoder if that is needed."""
-        has_encoder = not self.keep or (self.folder / "encoder").exists()
-        return has_encoder and self.is_made and not self.is_damaged
+    def all_scores(self) -> Path:
+        """The folder of the run's scores, of all studies."""
+        return self.folder.with_name(f"{self.folder.name}.scores")
+
+    def scores_on(self, task: str) -> Path:
+        """The folder of the scores on a task."""
+        return self.all_scores / self.tasks[task]
 
     @property
-    def is_made(self) -> bool:
-        """Whether the result of the run was written, which is the last of its files."""
-        return (self.folder / RESULT).exists()
+    def unscored(self) -> list[str]:
+        """The tasks on which the run is not scored yet."""
+        return [task for task in self.tasks if not self.scores_on(task).exists()]
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether its training was over once, or there is none; result.json is the last file."""
+        return self.recipe is None or (self.folder / RESULT).exists()
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether its encoder is there; an untrained one always is."""
+        return self.recipe is None or (self.folder / "encoder").exists()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run was made, is not damaged, and has its encoder if that is needed."""
+        is_made = self.is_trained and not self.unscored
+        lacks_encoder = self.keep and not self.has_encoder
+        return is_made and not lacks_encoder and not self.is_damaged
 
     @property
     def is_damaged(self) -> bool:
         """Whether the run can't be used or resumed, because a file in it is damaged.
 
-        The files of a run that was made are compared with its checksums, which must be there. Of
-        other runs, the checkpoints are read.
+        The files of a training that is over, and of scores, are compared with their checksums,
+        which must be there. Of other trainings, the checkpoints are read.
         """
+        whole = [self.scores_on(task) for task in self.tasks]
+        whole = [folder for folder in whole if folder.exists()]
+        if self.recipe and self.is_trained:
+            whole.append(self.folder)
         try:
-            if self.is_made:
-                return not verify_checksums(self.folder)
-            for checkpoint in chain(*map(self.folder.glob, CHECKPOINTS)):
-                check_tensors(checkpoint)
+            for folder in whole:
+                if not verify_checksums(folder):
+                    return True
+            if not self.is_trained:
+                for checkpoint in chain(*map(self.folder.glob, CHECKPOINTS)):
+                    check_tensors(checkpoint)
         except InputError:
             return True
         return False
@@ -133,64 +176,125 @@ class Job:
     def can_be_resumed(self) -> bool:
         """Whether the training of the run has begun, and can go on or is over."""
         has_begun = (self.folder / "recipe.toml").exists()
-        return has_begun and not self.is_made and not self.is_damaged
+        return has_begun and not self.is_trained and not self.is_damaged
+
+    def training_scores(self) -> dict[str, float]:
+        """The scores of its training by the names of `RUN_SCORES`, and the parts of means."""
+        if self.recipe is None:
+            return {}
+        scores: dict[str, float] = read_json(self.folder / RESULT)["scores"]
+        return scores
+
+    def evaluation(self) -> Evaluation:
+        """Its scores on all tasks."""
+        results: list[TaskResult] = []
+        for task in self.tasks:
+            if (self.scores_on(task) / EVALUATION).exists():
+                results += Evaluation.read(self.scores_on(task) / EVALUATION).tasks
+        return evaluation_of(results, str(self))
+
+    def values(self) -> dict[str, Floats]:
+        """The values of the rows of each task that has some, and of the study's pairs."""
+        values: dict[str, Floats] = {}
+        for task in self.tasks:
+            path = self.scores_on(task) / VALUES
+            if path.exists():
+                values |= read_arrays(path)
+        return values
 
 
 def make(job: Job) -> None:
     """Makes a run, or resumes one that was stopped, and then removes its weights.
 
-    Does nothing if the run is done.
+    Does nothing if the run is done. An encoder that is there is scored on further tasks, and stays.
     """
     folder = job.folder
     make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
-        if not job.can_be_resumed:
-            # The run is damaged, lacks an encoder that is needed now, or was killed before it
-            # began.
+        if job.is_damaged:
             _drop(folder)
-        make_folder(folder)
+            _drop(job.all_scores)
+        trains = not job.is_trained or not job.has_encoder
+        if trains:
+            _train(job)
         encoder = _encoder(job)
-        evaluation = _evaluate(job, encoder)
-        scores = {}
-        if job.recipe:
-            scores = _training_scores(folder)
-        content = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
-        result = json.dumps(content, indent=2) + "\n"
-        _write_checksums(folder, result)
-        write_text(folder / RESULT, result)
-        _drop(folder / "start")
-        if not job.keep:
-            _drop(folder / "encoder")
+        for task in job.unscored:
+            _score(job, task, encoder)
+        if trains:
+            _finish(job)
 
 
 def _encoder(job: Job) -> Encoder:
-    """The encoder of a run, which is trained first if the run has a recipe."""
     if job.recipe is None:
         return Encoder.load(job.model, **job.encoder.model_dump())
-    _train(job.folder, job.recipe)
     return Encoder.load(job.folder / "encoder")
 
 
-def _evaluate(job: Job, encoder: Encoder) -> Evaluation:
-    """Evaluates a run's encoder on its tasks and pairs; writes the rows' values into `VALUES`."""
-    results: list[TaskResult] = []
-    values = {}
-    for task in read_tasks(job.tasks):
-        if isinstance(task, TransferTask) and job.classifier_seed is not None:
-            task = task.with_seed(job.classifier_seed)
-        result, row_values = task.score(encoder)
-        results.append(result)
-        if isinstance(task, DevTask):
-            values[task.name] = row_values
-    evaluation = evaluation_of(results, job.model or job.folder.name)
-    if job.pairs:
-        first, second = map(list, zip(*job.pairs, strict=True))
-        pairs = ScoredPairs(PAIRS, "", first, second, np.empty(0), [])
-        values[PAIRS] = cosine_similarities(encoder, pairs)
-    write_arrays(job.folder / VALUES, values)
-    return evaluation
+def _score(job: Job, task: str, encoder: Encoder) -> None:
+    """Writes the scores of a run's encoder on a task, or the cosines of the study's pairs."""
+    with atomic_write(job.scores_on(task), new=True) as part:
+        make_folder(part)
+        if task == PAIRS:
+            first, second = map(list, zip(*job.pairs, strict=True))
+            pairs = ScoredPairs(PAIRS, "", first, second, np.empty(0), [])
+            write_arrays(part / VALUES, {PAIRS: cosine_similarities(encoder, pairs)})
+        elif task.startswith(f"{ENCODING}:"):
+            _, _, name = task.partition(":")
+            write_arrays(part / VALUES, {task: np.array([seconds_of_encoding(encoder, name)])})
+        else:
+            _score_on_task(job, task, encoder, part)
+        names = sorted(path.name for path in part.iterdir())
+        write_text(part / CHECKSUMS, checksums(part, names))
+
+
+def seconds_of_encoding(encoder: Encoder, name: str) -> float:
+    """The seconds in which an encoder encodes the different sentences of a task.
+
+    The first sentences are encoded before, because the first call is slower.
+    """
+    (task,) = load_tasks([name])
+    sentences = list(dict.fromkeys(sentences_of(task)))
+    encoder.encode(sentences[:WARMED])
+    began = perf_counter()
+    encoder.encode(sentences)
+    return perf_counter() - began
+
+
+def sentences_of(task: Task) -> list[str]:
+    """The sentences that a task encodes; none if only a plugin knows them."""
+    if isinstance(task, STSTask):
+        return task.pairs.sentence1 + task.pairs.sentence2
+    if isinstance(task, GeometryTask):
+        return list(chain(*task.pairs))
+    if isinstance(task, TransferTask):
+        columns = [column for texts, _ in task.parts.values() for column in texts]
+        return list(chain(*columns))
+    return []
+
+
+def _score_on_task(job: Job, name: str, encoder: Encoder, folder: Path) -> None:
+    """Scores a run's encoder on a task; writes the result, and the rows' values, into a folder."""
+    (task,) = load_tasks([name])
+    if isinstance(task, TransferTask) and job.classifier_seed is not None:
+        task = task.with_seed(job.classifier_seed)
+    result, row_values = task.score(encoder)
+    if isinstance(task, DevTask):
+        write_arrays(folder / VALUES, {task.name: row_values})
+    evaluation = evaluation_of([result], str(job))
+    write_text(folder / EVALUATION, evaluation.model_dump_json(indent=2) + "\n")
+
+
+def _finish(job: Job) -> None:
+    """Writes the result of a run's training, and removes the weights that nothing needs."""
+    content = {"scores": _training_scores(job.folder)}
+    result = json.dumps(content, indent=2) + "\n"
+    _write_checksums(job.folder, result)
+    write_text(job.folder / RESULT, result)
+    _drop(job.folder / "start")
+    if not job.keep:
+        _drop(job.folder / "encoder")
 
 
 def read_tasks(names: Sequence[str]) -> list[Task]:
@@ -201,14 +305,11 @@ def read_tasks(names: Sequence[str]) -> list[Task]:
 
 
 def _write_checksums(folder: Path, result: str) -> None:
-    """Adds checksums to those of the training: of the result, not written yet, and the values."""
+    """Adds the checksum of the result, which is not written yet, to those of the training."""
     path = folder / CHECKSUMS
-    lines = []
-    if path.exists():
-        lines = path.read_text("utf-8").splitlines(keepends=True)
-    of_training = [line for line in lines if not line.rstrip().endswith((RESULT, VALUES))]
-    of_study = checksum_of(result, RESULT) + checksums(folder, (VALUES,))
-    write_text(path, "".join(of_training) + of_study)
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    of_training = [line for line in lines if not line.rstrip().endswith(RESULT)]
+    write_text(path, "".join(of_training) + checksum_of(result, RESULT))
 
 
 def _drop(path: Path) -> None:
@@ -221,17 +322,20 @@ def _drop(path: Path) -> None:
         remove(old)
 
 
-def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
-    """Trains a run or resumes it. Does nothing if its training is over."""
-    if (folder / "recipe.toml").exists():
-        if is_finished(folder):
-            remove_checkpoints(folder)
-            return
+def _train(job: Job) -> None:
+    """Trains a run or resumes it. Does nothing if its training is over and its encoder there."""
+    folder = job.folder
+    if job.can_be_resumed and is_finished(folder):
+        remove_checkpoints(folder)
+        return
+    if job.can_be_resumed:
         result = train(out=folder, resume=True, quiet=True)
     else:
+        # The run was killed before it began, or its encoder is needed again.
+        _drop(folder)
         with TemporaryDirectory() as scratch:
             path = Path(scratch, "recipe.toml")
-            path.write_text(tomli_w.dumps(recipe), "utf-8")
+            path.write_text(tomli_w.dumps(job.recipe or {}), "utf-8")
             result = train(out=folder, recipe=path, quiet=True)
     if result.stopped:
         # This ends the study, too.
@@ -239,7 +343,7 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
 
 
 def _training_scores(folder: Path) -> dict[str, float]:
-    """The scores of a training by the names of `RUN_SCORES`, and the parts of means."""
+    """The scores of a training from its records; see `Job.training_scores`."""
     records = read_records(folder / "metrics.jsonl")
     stages = group_by_stage(records, ())
     evaluation = RunEvaluation.read(folder / "evaluation.json")

@@ -28,8 +28,11 @@ class MadeRun(Result):
     problem: str = ""
     """Why the run failed; "" if it did not."""
 
+    is_made: bool = True
+    """Whether the run was made, or has failed; else no run of its key was begun or ended yet."""
+
     values: dict[str, float]
-    """The value of each score; empty if the run failed."""
+    """The value of each score; empty if the run failed or is not made."""
 
 
 @dataclass(eq=False)
@@ -47,6 +50,9 @@ class Line:
 
     problems: list[str] = field(default_factory=list)
     """Why runs failed."""
+
+    not_made: int = 0
+    """How many runs are not made yet."""
 
     published: Published | None = None
     """What the paper prints there."""
@@ -107,7 +113,7 @@ def table_lines(
 
     First come the lines of runs, where all seeds share a line; then those of datasets and their
     sizes; and then those that only the paper has. If the study shows each arm's best cell alone,
-    that line tells of the problems of all cells.
+    that line tells of the problems of all cells, and of their runs that are not made.
     """
     lines = _lines_of_runs(runs)
     if study.best:
@@ -130,6 +136,8 @@ def _lines_of_runs(runs: Iterable[MadeRun]) -> list[Line]:
         line = by_place.setdefault(place, Line(run.arm, run.cell))
         if run.problem:
             line.problems.append(run.problem)
+        if not run.is_made:
+            line.not_made += 1
         for score, value in run.values.items():
             line.values.setdefault(score, {})[run.seed] = value
     return list(by_place.values())
@@ -150,6 +158,7 @@ def _best_line(score: str, cells: Sequence[Line]) -> Line:
         means.append(summary[0] if summary else -inf)
     best = cells[means.index(max(means))]
     best.problems = [problem for line in cells for problem in line.problems]
+    best.not_made = sum(line.not_made for line in cells)
     return best
 
 

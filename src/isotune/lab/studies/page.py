@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 from isotune.evaluation import AGGREGATIONS, Result
 from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.figures import draw, finding, title
+from isotune.lab.studies.figures import draw, finding, matrices, title
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.study import Figure, Published, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
@@ -73,6 +73,10 @@ def write_page(folder: Path) -> Path:
     study = results.study
     lines = results.lines
     figures = list(_figures(folder / "figures", study, lines))
+    tables = []
+    for figure in study.figures:
+        if figure.kind == "matrix":
+            tables.append((figure, matrices(figure, lines)))
     analyses = [_analysis(folder / "analyses", study, name) for name in results.analyses]
     text = template("study.html.j2").render(
         results=results,
@@ -80,13 +84,14 @@ def write_page(folder: Path) -> Path:
         aggregation=AGGREGATIONS[study.aggregation],
         lines=lines,
         heading=partial(heading, study),
-        is_best=partial(_is_best, study, lines),
+        is_best=partial(is_best, study, lines),
         best=score_title(study.best),
         grouped=bool(study.rivals),
         is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
         figures=figures,
+        tables=tables,
         analyses=analyses,
     )
     page = folder / "study.html"
@@ -107,7 +112,7 @@ def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
     return page
 
 
-def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
+def is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
     """Whether a line's mean is above those of all lines that are ranked with it."""
     summary = line.summary(score)
     if summary is None or not is_share(study, score):
@@ -129,7 +134,8 @@ def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tupl
     figures = study.figures
     if not figures and study.arms:
         figures = (Figure(kind="bars", y=study.judged),)
-    for number, figure in enumerate(figures, 1):
+    drawn = [figure for figure in figures if figure.kind != "matrix"]
+    for number, figure in enumerate(drawn, 1):
         drawing = draw(study, figure, lines)
         if drawing:
             name = f"figure-{number}"

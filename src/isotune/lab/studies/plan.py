@@ -20,6 +20,7 @@ from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import (
+    EVALUATIONS,
     START,
     STUDY_KEYS,
     Arm,
@@ -29,11 +30,18 @@ from isotune.lab.studies.study import (
     refuse_unknown,
 )
 from isotune.lab.studies.wording import line_title
+from isotune.methods import OPTIONS
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, resolve, starting_table
 
 T = TypeVar("T")
 LENGTHS = frozenset({"epochs", "steps"})
 """The options that say how long a run trains. A run has one of them."""
+
+PACE = LENGTHS | {"patience", "eval_every"}
+"""The options that a number of updates takes the place of."""
+
+CHOICE = ("early_stopping", "whole_epochs", "dev_layers")
+"""What released scripts do differently when they choose a step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +129,16 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
             start = None
             if arm.start:
                 start = _start(arm, place, runs)
-            values = {**shared, **arm.options, **place.cell}
+            values = {**shared, **_own_options(arm), **place.cell}
             runs.append(_planned(study, arm, place, values, start=start, model=model))
     return runs
+
+
+def _own_options(arm: Arm) -> dict[str, Any]:
+    """The options of an arm, and its data among them."""
+    if not arm.data:
+        return arm.options
+    return {"data": arm.data, **arm.options}
 
 
 def _check_options(study: Study, options_by_arm: Mapping[str, set[str]]) -> None:
@@ -151,6 +166,9 @@ def _options_of(arm: Arm) -> set[str]:
     options = {*_run_options(), *EncoderOptions.model_fields}
     for stage in recipe.stages:
         options |= type(stage.options).model_fields.keys()
+    if all(stage.named_sources for stage in recipe.stages):
+        # No stage would read the recipe's data.
+        options.remove("data")
     return options - STUDY_KEYS
 
 
@@ -224,7 +242,9 @@ def _planned(
 
 
 def _recipe(study: Study, arm: Arm, options: dict[str, Any]) -> Recipe:
-    sources = options.pop("data", arm.data)
+    sources = options.pop("data", ())
+    if isinstance(sources, str):
+        sources = (sources,)
     recipe = resolve(
         sources,
         arm.recipe or None,
@@ -232,8 +252,28 @@ def _recipe(study: Study, arm: Arm, options: dict[str, Any]) -> Recipe:
         options,
         with_stand_ins=study.stand_ins,
     )
+    if study.updates:
+        recipe = _with_updates(recipe, study.updates)
     # The result of a study must not depend on which precision is fast on the machine.
     return recipe.with_precision("float32")
+
+
+def _with_updates(recipe: Recipe, updates: int) -> Recipe:
+    """The recipe with this number of updates, which the stages that make steps share equally.
+
+    No stage ends sooner, and all choose their step in the same way among as many evaluations.
+    """
+    table = recipe.table()
+    stages = [stage for stage in table["stages"] if OPTIONS[stage["method"]].takes_steps]
+    for number, stage in enumerate(stages):
+        for option in ("epochs", "patience"):
+            stage.pop(option, None)
+        # The first stages take what can't be divided.
+        stage["steps"] = (updates + len(stages) - 1 - number) // len(stages)
+        stage["eval_every"] = max(1, stage["steps"] // EVALUATIONS)
+        for option in CHOICE:
+            stage["as_released"].pop(option, None)
+    return Recipe.from_table(table)
 
 
 def _encoder_options(arm: Arm, options: Mapping[str, Any]) -> EncoderOptions:
@@ -281,46 +321,71 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
 
 
 def changed_study(
-    study: Study, seeds: Sequence[int], options: Mapping[str, Any], *, with_stand_ins: bool = False
+    study: Study,
+    seeds: Sequence[int],
+    options: Mapping[str, Any],
+    *,
+    with_stand_ins: bool = False,
+    updates: int | None = None,
 ) -> Study:
-    """A study with other seeds, other options and other data, as far as these are given.
+    """A study with other seeds, options, data and updates, as far as these are given.
 
     The options stand in place of the study's and of its arms'. With stand-ins, the official text of
     the STS tasks stands in for SentEval's.
     """
     refuse_study_keys(options)
     _refuse_varied(study, options)
+    if updates is not None:
+        _check_updates(study, updates, options)
     replaced = set(options)
     if replaced & LENGTHS:
         replaced |= LENGTHS
     arms = []
     for arm in study.arms:
-        others = _only(arm.options, arm.options.keys() - replaced)
-        arms.append(arm.model_copy(update={"options": others}))
+        kept: dict[str, Any] = {
+            "options": _only(arm.options, arm.options.keys() - replaced),
+        }
+        if "data" in replaced:
+            kept["data"] = ()
+        arms.append(arm.model_copy(update=kept))
     changes = {
         "arms": tuple(arms),
         "seeds": tuple(seeds) or study.seeds,
         "options": {**study.options, **options},
+        "updates": updates or study.updates,
         "stand_ins": with_stand_ins or study.stand_ins,
     }
     changed = study.model_copy(update=changes)
     if not with_stand_ins:
         return changed
-    table = re.sub('"senteval-(?=sts|sickr)', '"', changed.model_dump_json())
+    table = re.sub('(?<=[":])senteval-(?=sts|sickr)', "", changed.model_dump_json())
     for task in named_tasks(study.tasks):
         source = source_of(task)
         table = table.replace(source, stand_ins(source)[0])
     return Study.model_validate_json(table)
 
 
-def _refuse_varied(study: Study, options: Iterable[str]) -> None:
-    """Refuses options that the study or one of its arms runs at several values."""
+def _check_updates(study: Study, updates: int, options: Collection[str]) -> None:
+    """Refuses a number of updates that is too low, or that something else contradicts."""
+    if updates < EVALUATIONS:
+        raise InputError(f"updates {updates}: {EVALUATIONS} or more, for as many evaluations")
+    for option in sorted(PACE.intersection(options)):
+        raise InputError(f"updates and option {option} are both given; give one of them")
+    _refuse_varied(study, PACE, "updates")
+
+
+def _refuse_varied(study: Study, options: Iterable[str], given: str = "") -> None:
+    """Refuses options that the study or one of its arms runs at several values.
+
+    `given` names what sets the options, if that is not an option.
+    """
     grids = {"the study": study.grid}
     for arm in study.arms:
         grids[f"arm {arm.name}"] = arm.grid or {}
     for key, (place, grid) in product(options, grids.items()):
         if key in grid:
-            raise InputError(f"option {key} can't be given: {place} runs it at several values")
+            name = given or f"option {key}"
+            raise InputError(f"{name} can't be given: {place} runs {key} at several values")
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
@@ -332,6 +397,13 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
     if options:
         given = ", ".join(f"{key} = {value}" for key, value in options.items())
         sentences.append(f"Options that differ from the study's: {given}.")
+    if study.added:
+        sentences.append(f"Added to the study's arms: {', '.join(sorted(study.added))}.")
+    if study.updates != published.updates:
+        sentences.append(
+            f"Every training makes {study.updates} updates, with {EVALUATIONS} evaluations of "
+            "each stage, in place of the length of its recipe."
+        )
     if study.tasks != published.tasks:
         sentences.append(f"Scored on {', '.join(study.tasks)}, not {', '.join(published.tasks)}.")
     if study.seeds != published.seeds:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
 from itertools import chain
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -27,19 +28,20 @@ from isotune.console import PlainConsole
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError, as_input_error, counted
-from isotune.evaluation import DevTask, Floats, versions
-from isotune.files import make_folder, read_arrays
+from isotune.evaluation import DevTask, Floats, Format, versions
+from isotune.files import make_folder
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse, read_pairs
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import VALUES, Job, RayRuns, read_tasks, try_to_make
+from isotune.lab.studies.job import Job, RayRuns, read_tasks, try_to_make
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.page import Results, write_page
+from isotune.lab.studies.page import STUDY, Results, write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
-from isotune.lab.studies.run_key import run_keys
+from isotune.lab.studies.run_key import Keys
 from isotune.lab.studies.scores import check_scores, run_scores
 from isotune.lab.studies.study import SIZES, Study
+from isotune.lab.studies.table import score_table
 from isotune.lab.studies.wording import line_title, measured_digits
 
 QUICK_TASKS = ("stsb-open",)
@@ -56,6 +58,10 @@ class StudyOutcome:
     failed: int
     """The number of runs that failed."""
 
+    def table(self, form: Format) -> str:
+        """The study's table in a format for papers."""
+        return score_table(Results.read(self.page.with_name(STUDY))).text(form)
+
 
 # These are the choices of `isotune study` and `isotune reproduce`, by the names of their flags.
 def run_study(  # noqa: PLR0913
@@ -66,7 +72,11 @@ def run_study(  # noqa: PLR0913
     model: str = "",
     seeds: Sequence[int] = (),
     options: Mapping[str, Any] | None = None,
+    arms: Sequence[str | Path] = (),
+    updates: int | None = None,
     stand_ins: bool = False,
+    keep_encoders: bool = False,
+    budget: float | None = None,
     on_ray: bool = False,
     threads: int | None = None,
     quiet: bool = False,
@@ -82,7 +92,13 @@ def run_study(  # noqa: PLR0913
         model: replaces every model of the study.
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
+        arms: are added to the study's: TOML files with [[arms]], or "NAME=RECIPE".
+        updates: the updates that every training makes in all, in place of its recipe's length.
         stand_ins: use data that stand in for published data where these are only on the hub.
+        keep_encoders: keep the encoder of every trained run, in RUNS/KEY/encoder. A run whose
+            encoder was not kept is then trained again.
+        budget: the hours after which no run begins. The page then shows what is made. If None, all
+            runs are made.
         on_ray: make runs at the same time, on the Ray cluster at RAY_ADDRESS or on Ray of this
             machine: a run on each GPU, or without GPUs on each `threads` processors. Else this
             process makes one run after another.
@@ -94,14 +110,17 @@ def run_study(  # noqa: PLR0913
             a single run are in the table.
     """
     _check_threads(threads, on_ray=on_ray)
-    study = _as_asked(read_study(name), model, seeds, options or {}, stand_ins=stand_ins)
+    deadline = _deadline(budget)
     folder = Path(runs or Path(out, "runs"))
     # This refuses wrong names, before anything is written.
     console = PlainConsole(stderr=True, quiet=quiet, soft_wrap=True, force_jupyter=False)
-    all_runs = StudyRuns(study, folder, model, console)
+    study = as_asked(
+        name, model, seeds, options or {}, arms=arms, updates=updates, stand_ins=stand_ins
+    )
+    all_runs = StudyRuns(study, folder, model, console, keep_encoders=keep_encoders)
     _make_folders([Path(out), folder])
     with RayRuns(threads or 1) if on_ray else nullcontext(RunsHere()) as workers:
-        all_runs.make(workers)
+        all_runs.make(workers, deadline)
     all_runs.results(str(name), Path(out), _facts(workers)).write(Path(out))
     return StudyOutcome(write_page(Path(out)), len(all_runs.problems))
 
@@ -114,19 +133,28 @@ def _check_threads(threads: int | None, *, on_ray: bool) -> None:
         )
 
 
-def _as_asked(
-    published: Study,
+def _deadline(budget: float | None) -> float:
+    """The time of `time.monotonic` at which so many hours are over."""
+    if budget is None:
+        return inf
+    if not budget >= 0:
+        raise InputError(f"budget {budget:g}: hours, 0 or more")
+    return time.monotonic() + 3600 * budget
+
+
+def as_asked(
+    name: str | Path,
     model: str,
     seeds: Sequence[int],
     options: Mapping[str, Any],
     *,
+    arms: Sequence[str | Path],
+    updates: int | None,
     stand_ins: bool,
 ) -> Study:
-    """A study with the changes that are asked for.
-
-    Its note tells them, and its cost is then unknown.
-    """
-    study = changed_study(published, seeds, options, with_stand_ins=stand_ins)
+    """The study of this name with the changes that are asked for, which its note tells."""
+    published = read_study(name, arms)
+    study = changed_study(published, seeds, options, with_stand_ins=stand_ins, updates=updates)
     departed = departures(study, published, model, options)
     if not departed:
         return study
@@ -187,10 +215,19 @@ def _sizes(name: str) -> dict[str, float]:
 class StudyRuns:
     """The runs of a study, each in a folder named by its key."""
 
-    def __init__(self, study: Study, folder: Path, model: str, console: PlainConsole) -> None:
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        model: str,
+        console: PlainConsole,
+        *,
+        keep_encoders: bool = False,
+    ) -> None:
         """Plans the runs and checks what they read and show; makes nothing yet."""
         self.study = study
         self.model = model
+        self.keep_encoders = keep_encoders
         self._say = console.print
         # The runs in the lines of the table.
         self.planned = plan_runs(study, model)
@@ -200,13 +237,14 @@ class StudyRuns:
         for analysis in study.analyses:
             read_pairs(analysis, study.analysed)
         baselines = [run.baseline for run in self.planned if run.baseline]
-        keys, problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
+        keys = Keys()
+        by_run, problems = keys.runs([*baselines, *self.planned])
         # Why runs failed. At first these are the runs whose model is not on this machine.
         self.problems = problems
         # The jobs of the other runs and of their baselines.
-        self.jobs = self._jobs({run: folder / key for run, key in keys.items()})
+        self.jobs = self._jobs({run: folder / key for run, key in by_run.items()}, keys)
 
-    def _jobs(self, folders: Mapping[PlannedRun, Path]) -> dict[PlannedRun, Job]:
+    def _jobs(self, folders: Mapping[PlannedRun, Path], keys: Keys) -> dict[PlannedRun, Job]:
         kept_folders = {folders[run] for run in self._needed_later() if run in folders}
         jobs = {}
         for run, folder in folders.items():
@@ -221,7 +259,9 @@ class StudyRuns:
                 recipe=recipe,
                 model=run.model,
                 encoder=run.encoder,
-                tasks=self.study.tasks,
+                tasks=keys.scores(
+                    self.study.tasks, self.study.pairs, run.classifier_seed, self.study.timed
+                ),
                 pairs=self.study.pairs,
                 classifier_seed=run.classifier_seed,
                 keep=folder in kept_folders,
@@ -229,7 +269,9 @@ class StudyRuns:
         return jobs
 
     def _needed_later(self) -> set[PlannedRun]:
-        """The runs whose encoders other runs or analyses need."""
+        """The runs whose encoders other runs, analyses or the person need."""
+        if self.keep_encoders:
+            return {run for run in self.planned if run.recipe}
         needed = {run.start for run in self.planned if run.start}
         if self.study.analyses:
             for run in self.planned:
@@ -237,25 +279,34 @@ class StudyRuns:
                     needed.add(run)
         return needed
 
-    def make(self, workers: RayRuns | RunsHere) -> None:
-        """Makes the runs that are not done, those of the first seed and cell first."""
-        # The first run of each folder stands for all runs with the same key.
-        first: dict[Path, PlannedRun] = {}
+    def left(self) -> dict[Path, PlannedRun]:
+        """The runs that are not done, by their folders, those of the first seed and cell first.
+
+        The first run of each folder stands for all runs with the same key.
+        """
+        left: dict[Path, PlannedRun] = {}
         for run in sorted(self.jobs, key=attrgetter("turn")):
-            first.setdefault(self.jobs[run].folder, run)
-        waiting = {}
-        for folder, run in first.items():
-            if not self.jobs[run].is_done:
-                waiting[folder] = run
-        done = len(first) - len(waiting)
-        self._say(f"{self.study.title}: {counted(len(first), 'run')}, {done} of them already done")
+            job = self.jobs[run]
+            if job.folder not in left and not job.is_done:
+                left[job.folder] = run
+        return left
+
+    def make(self, workers: RayRuns | RunsHere, deadline: float = inf) -> None:
+        """Makes the runs that are not done, those of the first seed and cell first.
+
+        None begins after the deadline, a time of `time.monotonic`.
+        """
+        waiting = self.left()
+        count = len({job.folder for job in self.jobs.values()})
+        done = count - len(waiting)
+        self._say(f"{self.study.title}: {counted(count, 'run')}, {done} of them already done")
         for folder, run in waiting.items():
             if self.jobs[run].is_damaged:
                 self._say(f"{folder}: a file in it is damaged; the run is made again")
-        self._make_in_order(waiting, workers)
+        self._make_in_order(waiting, workers, deadline)
 
     def _make_in_order(
-        self, waiting: Mapping[Path, PlannedRun], workers: RayRuns | RunsHere
+        self, waiting: Mapping[Path, PlannedRun], workers: RayRuns | RunsHere, deadline: float
     ) -> None:
         """Makes these runs, by their folders. Each comes after the run that it starts from."""
         sorter: TopologicalSorter[Path] = TopologicalSorter()
@@ -269,10 +320,14 @@ class StudyRuns:
             ready.update(sorter.get_ready())
             in_order = [folder for folder in waiting if folder in ready]
             failed = self._first_behind_a_failed_run(in_order, waiting)
+            is_late = time.monotonic() >= deadline
+            if is_late and not workers.running:
+                self._say_what_is_left(waiting)
+                return
             if failed:
                 folder, problem = failed
                 ready.remove(folder)
-            elif in_order and len(workers.running) < workers.count:
+            elif in_order and not is_late and len(workers.running) < workers.count:
                 workers.start(self.jobs[waiting[in_order[0]]])
                 ready.remove(in_order[0])
                 continue
@@ -281,6 +336,14 @@ class StudyRuns:
                 folder = job.folder
             self._note_end(waiting[folder], problem)
             sorter.done(folder)
+
+    def _say_what_is_left(self, waiting: Mapping[Path, PlannedRun]) -> None:
+        """Says how many of these runs were not made in the time."""
+        left = [run for run in waiting.values() if not self._is_done(run)]
+        self._say(
+            f"the budget is used: {counted(len(left), 'run')} of {self.study.title} left; the same "
+            "command goes on"
+        )
 
     def _first_behind_a_failed_run(
         self, folders: Sequence[Path], waiting: Mapping[Path, PlannedRun]
@@ -322,6 +385,7 @@ class StudyRuns:
                     cell=dict(run.cell),
                     run=self.jobs[run].folder.name if run in self.jobs else "",
                     problem=self.problems.get(run, ""),
+                    is_made=run in self.problems or self._is_done(run),
                     values=self._values(run),
                 )
             )
@@ -331,7 +395,7 @@ class StudyRuns:
         """The scores of a run; none if it is not done."""
         if run is None or not self._is_done(run):
             return {}
-        return run_scores(self.study, self.jobs[run].folder, self._values(run.baseline))
+        return run_scores(self.study, self.jobs[run], self._values(run.baseline))
 
     def _is_done(self, run: PlannedRun) -> bool:
         return run in self.jobs and self.jobs[run].is_done
@@ -354,12 +418,12 @@ class StudyRuns:
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
-        files = {}
+        jobs = {}
         for run, job in self.jobs.items():
-            files[line_title(run.arm, run.cell), run.seed] = job.folder / VALUES
+            jobs[line_title(run.arm, run.cell), run.seed] = job
 
         def values(line: Line, seed: int | None) -> Mapping[str, Floats]:
-            return read_arrays(files[line.title, seed])
+            return jobs[line.title, seed].values()
 
         tasks = [task for task in self.tasks if isinstance(task, DevTask)]
         return compare(self.study, table_lines(self.study, made), tasks, values)

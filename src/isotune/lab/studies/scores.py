@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -18,17 +17,25 @@ from isotune.errors import unknown
 from isotune.evaluation import (
     GROUPS,
     DevTask,
-    Evaluation,
     GeometryTask,
     RowTask,
     STSTask,
     Task,
     score_names,
 )
-from isotune.files import read_arrays, read_json
-from isotune.lab.studies.job import PAIRS, RESULT, VALUES
+from isotune.files import read_arrays
+from isotune.lab.studies.job import Job, sentences_of
 from isotune.lab.studies.plan import PlannedRun
-from isotune.lab.studies.study import COSINE, PREDICTED, RUN_SCORES, SIZES, START, Study
+from isotune.lab.studies.study import (
+    COSINE,
+    ENCODING,
+    PAIRS,
+    PREDICTED,
+    RUN_SCORES,
+    SIZES,
+    START,
+    Study,
+)
 from isotune.methods import METHODS
 from isotune.recipes import Stage
 from isotune.training import PREDICTIONS
@@ -56,6 +63,9 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
     names.add_tasks(tasks)
     for stage in chain(*(run.recipe.stages for run in runs if run.recipe)):
         names.add_parts(stage)
+    for task in tasks:
+        if sentences_of(task):
+            names.whole.add(f"{ENCODING}:{task.name}")
     for average, members in study.averages.items():
         for member in members:
             names.check(f"score in the average {average}", member)
@@ -137,16 +147,17 @@ class _Names:
         return listed or ["none"]
 
 
-def run_scores(study: Study, folder: Path, baseline: Mapping[str, float]) -> dict[str, float]:
-    """The values of a run's scores by name, from the run's folder.
+def run_scores(study: Study, job: Job, baseline: Mapping[str, float]) -> dict[str, float]:
+    """The values of the scores of a run that is made, by name.
 
     `baseline` has the scores of what the run started from.
     """
-    result = read_json(folder / RESULT)
-    evaluation = Evaluation.model_validate(result["evaluation"])
-    values: dict[str, float] = dict(result["scores"])
-    values.update(evaluation.scores(study.aggregation, study.metric))
-    rows = _values_of_rows(folder)
+    values = job.training_scores()
+    values.update(job.evaluation().scores(study.aggregation, study.metric))
+    of_tasks = job.values()
+    for score in study.timed:
+        values[score] = float(of_tasks[score][0])
+    rows = _values_of_rows(job)
     for score in chain(study.scores, *study.averages.values()):
         name, _, number = score.rpartition(":")
         if name in rows and number.isdecimal() and int(number) < len(rows[name]):
@@ -161,15 +172,15 @@ def run_scores(study: Study, folder: Path, baseline: Mapping[str, float]) -> dic
     return values
 
 
-def _values_of_rows(folder: Path) -> dict[str, Any]:
+def _values_of_rows(job: Job) -> dict[str, Any]:
     """The arrays that a score with a number chooses from, by what stands before the number."""
     arrays = {}
-    if (folder / PREDICTIONS).exists():
-        for key, array in read_arrays(folder / PREDICTIONS).items():
+    if (job.folder / PREDICTIONS).exists():
+        for key, array in read_arrays(job.folder / PREDICTIONS).items():
             if key.startswith("dev"):
                 rows = key.removeprefix("dev").removeprefix(":")
                 arrays[f"{PREDICTED}:{rows}"] = array
-    cosines = read_arrays(folder / VALUES)
+    cosines = job.values()
     of_first_task = next(iter(cosines.values()), np.zeros(0))
     arrays[COSINE] = cosines.get(PAIRS, of_first_task)
     return arrays

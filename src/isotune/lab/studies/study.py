@@ -36,12 +36,21 @@ COSINE = "cosine"
 """The score "cosine:7" is the cosine of pair 7, counted from 0: of the study's `pairs`, or else of
 its first task."""
 
+PAIRS = "pairs"
+"""Stands for the study's `pairs` where their cosines are kept beside the scores on tasks."""
+
+ENCODING = "encoding"
+"""The score "encoding:stsb" is the seconds in which the encoder encodes the sentences of a task."""
+
 PREDICTED = "predicted"
 """The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that
 name."""
 
 START = "start:"
 """The score "start:sts" is the STS score of the model that the run started from."""
+
+EVALUATIONS = 10
+"""The evaluations of a stage in a study that sets the number of `updates`, or a few more."""
 
 SIZES = ("train", "dev", "test", "texts")
 """The sizes of a dataset that a study can print: rows with a score or label in each split, and
@@ -88,6 +97,9 @@ class Arm(_Table):
     grid: dict[str, tuple[Value, ...]] | None = None
     """Replaces the study's grid for this arm."""
 
+    added: bool = False
+    """Whether a person has added the arm to the study. It is then compared with every arm."""
+
     @property
     def trained(self) -> bool:
         """Whether the arm trains its model."""
@@ -105,6 +117,21 @@ class Arm(_Table):
                 "train by"
             )
         return self
+
+
+class AddedArms(_Table):
+    """The file of arms that a person adds to a study."""
+
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
+    """The arms, as in a study's file."""
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], name: str) -> Self:
+        """Validates the table of such a file."""
+        try:
+            return cls.model_validate(table)
+        except ValidationError as error:
+            raise invalid(name, error) from error
 
 
 class Published(_Table):
@@ -130,16 +157,18 @@ class Published(_Table):
 
 
 class Figure(_Table):
-    """A figure that is drawn from the study's table."""
+    """A figure that is made of the study's table."""
 
-    kind: Literal["curve", "bars", "points"]
-    """A curve has a line for each arm. Bars stand for each line of the table, and so do points."""
+    kind: Literal["curve", "bars", "points", "matrix"]
+    """A curve has a line for each arm. Bars stand for each line of the table, and so do points. A
+    matrix is a table whose rows are the first and whose columns are the second values of pairs."""
 
     y: str
     """The score."""
 
     x: str = ""
-    """The horizontal axis: of a curve an option of the grid, of points another score."""
+    """The horizontal axis: of a curve an option of the grid, of points another score. Of a matrix,
+    the option whose values are pairs."""
 
     log: bool = False
     """Whether this axis is logarithmic."""
@@ -210,7 +239,15 @@ class Study(_Table):
     """A remark for the reader."""
 
     options: dict[str, Any] = {}
-    """Options that apply to every arm that has them."""
+    """Options that apply to every arm that has them. The sources `data` are the text of every arm
+    that names none itself, unless each of its stages names its own."""
+
+    updates: Annotated[int, Field(ge=EVALUATIONS)] | None = None
+    """The updates of every training in all, which its stages share equally.
+
+    Every stage then goes on to its last step, and the step is chosen in one way among
+    `EVALUATIONS` of them. Unset: each training has its recipe's length.
+    """
 
     stand_ins: bool = False
     """Whether data that stand in for published data are used (`recipes.resolve`)."""
@@ -269,9 +306,19 @@ class Study(_Table):
         return axes
 
     @property
+    def timed(self) -> list[str]:
+        """The scores that are seconds of encoding."""
+        return [score for score in self.scores if score.startswith(f"{ENCODING}:")]
+
+    @property
     def rivals(self) -> dict[str, str]:
         """The arm that each arm is compared with, of the arms that name one."""
         return {arm.name: arm.against for arm in self.arms if arm.against}
+
+    @property
+    def added(self) -> set[str]:
+        """The names of the arms that a person has added."""
+        return {arm.name for arm in self.arms if arm.added}
 
     def group(self, arm: str) -> str:
         """The name that the arms of a ranking share: the arm they are compared `against`, or ""."""
@@ -313,10 +360,12 @@ class Study(_Table):
             self._check_published(published, f"published {number}")
         for number, figure in enumerate(self.figures, 1):
             refuse_unknown(f"score of figure {number}", [figure.y], self.scores)
-            if figure.kind == "curve":
+            if figure.kind in ("curve", "matrix"):
                 refuse_unknown(f"option of the grid in figure {number}", [figure.x], self.axes)
             if figure.kind == "points":
                 refuse_unknown(f"score of figure {number}", [figure.x], self.scores)
+            if figure.kind == "matrix":
+                refuse_single_values(f"figure {number}: {figure.x}", self.axes[figure.x])
         return self
 
     def _check_published(self, published: Published, place: str) -> None:
@@ -338,6 +387,15 @@ def refuse_study_keys(options: Iterable[str]) -> None:
         raise InputError(
             f"{min(keys)} isn't given as an option: a study and its arms have a key for it"
         )
+
+
+def refuse_single_values(place: str, values: Iterable[Value]) -> None:
+    """Refuses values that are no pairs, of an option at this place."""
+    for value in values:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise InputError(
+                f"{place} has the value {value}, and a matrix needs pairs, such as [1, 2]"
+            )
 
 
 def refuse_unknown(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:

@@ -5,7 +5,7 @@ does.
 """
 
 from isotune.evaluation import MEASURES, task_title
-from isotune.lab.studies.study import PREDICTED, RUN_SCORES, START, Cell, Study, Value
+from isotune.lab.studies.study import ENCODING, PREDICTED, RUN_SCORES, START, Cell, Study, Value
 
 UNSCALED = (*RUN_SCORES[2:], *MEASURES)
 """Scores that are no share of 1, such as seconds."""
@@ -36,12 +36,17 @@ def is_share(study: Study, score: str) -> bool:
 
     The table prints such a score times the study's scale.
     """
-    return not study.statistics and not score.removeprefix(START).endswith(UNSCALED)
+    if study.statistics or score in study.timed:
+        return False
+    return not score.removeprefix(START).endswith(UNSCALED)
 
 
 def score_title(score: str) -> str:
     """A score in words."""
     name = score.removeprefix(START)
+    if name.startswith(f"{ENCODING}:"):
+        _, _, task = name.partition(":")
+        return f"seconds of encoding {task_title(task)}"
     title = task_title(name)
     if title == name:
         title = name.replace("_", " ")
