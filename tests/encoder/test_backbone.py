@@ -12,7 +12,8 @@ import transformers
 from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone, _warn_once
+from isotune.encoder.backbone import Backbone, _warn_once
+from isotune.encoder.kinds import KINDS
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle
 from tests.conftest import seeded
@@ -63,6 +64,8 @@ ARCHITECTURES: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
         },
     ),
 }
+
+PACKED = [name for name, kind in KINDS.items() if kind.packed]
 
 
 def make(name: str) -> PreTrainedModel:
@@ -153,7 +156,7 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     backbone = Backbone(model)
     states = [*backbone(tokens, layers=range(backbone.layers + 1)).values()]
 
-    assert backbone.padded == (name in PADDED_TYPES)
+    assert backbone.padded != KINDS[name].packed
     assert len(states) == len(expected) == backbone.layers + 1
     for layer, (state, padded) in enumerate(zip(states, expected, strict=True)):
         state = torch.cat(in_order(tokens, state))
@@ -178,7 +181,7 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", PACKED_TYPES)
+@pytest.mark.parametrize("name", PACKED)
 def test_bfloat16_is_close_and_dropout_draws_anew_in_every_pass(name: str) -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make(name))
@@ -234,7 +237,7 @@ def test_dropout_is_applied_for_a_block_only(name: str, rate: float) -> None:
     assert rates() == before
 
 
-@pytest.mark.parametrize("name", PACKED_TYPES)
+@pytest.mark.parametrize("name", PACKED)
 def test_attention_weights_may_have_another_dropout_rate(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,10 +257,7 @@ def test_attention_weights_may_have_another_dropout_rate(
 
 
 def test_every_known_type_is_tested_here() -> None:
-    assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {
-        *PACKED_TYPES,
-        *PADDED_TYPES,
-    }
+    assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {*KINDS}
 
 
 def test_a_padded_model_warns_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,8 +7,7 @@ each sentence, and an attention function in which a token sees only its own sent
 layer by a forward hook.
 
 The attention of a few models can't be replaced (DeBERTa). They run on a padded batch, which is
-slower, and give the same numbers. Only the model types in the two tables below are accepted, and
-each is tested against its own padded forward pass: a type that looks alike can differ unnoticed.
+slower, and give the same numbers. What differs between model types is in the table `kinds.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +25,9 @@ from transformers import MPNetModel, PreTrainedModel
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
+from isotune.encoder.kinds import kind_of
 from isotune.encoder.mpnet import PASSED, take_packed
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError
 from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, with_value
 from isotune.kernels.cpu.float32 import fast_float32
@@ -37,23 +36,6 @@ from isotune.views.augmentation import Augmentation
 
 logger = logging.getLogger(__name__)
 _warn_once = cache(logger.warning)
-
-# Model types of transformers that run packed, and those that run padded.
-PACKED_TYPES = (
-    "albert",
-    "bert",
-    "camembert",
-    "data2vec-text",
-    "distilbert",
-    "electra",
-    "ernie",
-    "modernbert",
-    "mpnet",
-    "roberta",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-)
-PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
 
 
 @dataclass
@@ -93,29 +75,30 @@ class Backbone(nn.Module):
         The attention of some models can't be replaced. `model` has no task head.
         """
         super().__init__()
-        model_type = model.config.model_type
+        self.kind = kind_of(model.config.to_dict())
         replace_dropout(model)
         self.model = model
         # See `dropout`.
         self._attention_dropout: float | None = None
         # Whether batches are padded inside the model. The results are packed all the same.
-        self.padded = model_type in PADDED_TYPES
+        self.padded = not self.kind.packed
         if self.padded:
             _warn_once(
                 "Models of type %s can't run on packed sentences; they run padded, which is "
                 "slower.",
-                model_type,
+                model.config.model_type,
             )
         elif isinstance(model, MPNetModel):
             take_packed(model)
         else:
             model.set_attn_implementation(PACKED)
-        model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
+        self.embeddings.register_forward_hook(_augment_embeddings)
         for block in self.blocks:
             block.register_forward_pre_hook(_record)
-        # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have
-        # the attribute.
-        self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
+        # The number of a sentence's first position.
+        self.first_position = 0
+        if self.kind.positions == "after padding":
+            self.first_position = self._padding_id() + 1
         # Features of a hidden state.
         self.dimension: int = model.config.hidden_size
         # Hidden states have numbers from 0 (the embeddings) to this.
@@ -139,7 +122,7 @@ class Backbone(nn.Module):
         assert isinstance(words, nn.Embedding)
         features = words.embedding_dim
         # DeBERTa may project its embeddings.
-        projection = getattr(self.model.get_submodule("embeddings"), "embed_proj", None)
+        projection = getattr(self.embeddings, "embed_proj", None)
         if projection:
             features = projection.out_features
         return words.weight.new_zeros(tokens, features)
@@ -151,6 +134,17 @@ class Backbone(nn.Module):
         A block of BERT's form has 12 dimension² weights.
         """
         return 12 * self.dimension**2 * self.layers
+
+    def _padding_id(self) -> int:
+        """The padding token's id, as the embedding layer of RoBERTa and its kin has it."""
+        padding_id = self.embeddings.padding_idx
+        assert isinstance(padding_id, int)
+        return padding_id
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The layer whose output is the input of the first block."""
+        return self.model.get_submodule(self.kind.embeddings)
 
     @property
     def blocks(self) -> nn.ModuleList:
@@ -323,27 +317,6 @@ class Backbone(nn.Module):
             rate = getattr(module, name, None)
             if isinstance(rate, int | float):
                 yield module, name, rate
-
-
-def refuse_other_models(config: Mapping[str, Any]) -> None:
-    """Raises InputError if `Backbone` can't run the model of a config.json as it is meant."""
-    types = PACKED_TYPES + PADDED_TYPES
-    model_type = config.get("model_type")
-    if model_type not in types:
-        architectures = config.get("architectures") or ["no architecture"]
-        error = unknown("model type", str(model_type), types)
-        raise InputError(f"{error} ({architectures[0]})")
-    if config.get("is_decoder") or config.get("add_cross_attention"):
-        raise InputError(
-            "the model is set up as a decoder (is_decoder), whose tokens don't see what follows "
-            "them"
-        )
-    positions = config.get("position_embedding_type")
-    if positions not in (None, "absolute"):
-        raise InputError(
-            f"position_embedding_type {positions!r}: transformers gives such models absolute "
-            "positions"
-        )
 
 
 def _augment_embeddings(

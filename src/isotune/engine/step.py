@@ -299,7 +299,7 @@ def build_optimizer(
     # The blocks come first: checkpoints number the parameters, and the order decides the gradient's
     # last digits. `Optimizer` counts each parameter once.
     ordered = [
-        *_blocks(encoder.backbone.model).parameters(),
+        *encoder.backbone.model.get_submodule(encoder.backbone.kind.blocks).parameters(),
         *encoder.parameters(),
         *objectives.parameters(),
     ]
@@ -348,11 +348,3 @@ def _freeze_below(lowest: int, encoder: Encoder) -> None:
     for parameter in encoder.backbone.parameters():
         if parameter not in trained:
             parameter.requires_grad_(False)
-
-
-def _blocks(model: nn.Module) -> nn.Module:
-    """The transformer blocks of a pretrained model, under whichever name its type gives them."""
-    for name, layer in model.named_children():
-        if name in ("encoder", "transformer", "layers"):
-            return layer
-    raise LookupError(f"{type(model).__name__} names its blocks otherwise")

@@ -26,7 +26,6 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from isotune.encoder.backbone import refuse_other_models
 from isotune.encoder.finished import (
     ADAPTER,
     ADAPTER_CONFIG,
@@ -38,6 +37,7 @@ from isotune.encoder.finished import (
     refuse_unsupported,
 )
 from isotune.encoder.heads import Dense
+from isotune.encoder.kinds import kind_of
 from isotune.errors import InputError, as_input_error
 from isotune.files import CHECKSUMS, inside, read_json
 from isotune.kernels.threads import PROCESS
@@ -208,7 +208,7 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
     folder, whose checksums were compared, are not searched for NaN.
     """
     with load_errors(folder):
-        refuse_other_models(read_json(folder / "config.json"))
+        kind_of(read_json(folder / "config.json"))
     model, info = load_weights(AutoModel, folder, dtype)
     if info["missing_keys"] and all(key.startswith("pooler.") for key in info["missing_keys"]):
         # A masked language model has no pooler, and sentence vectors don't use one.
