@@ -278,14 +278,16 @@ class Reach:
 
     def seen(self, length: int, device: torch.device) -> Tensor | None:
         """[length, length] whether the token of a row sees that of a column; None if all do."""
-        is_near = self.window is None or length <= self.window
-        if is_near and not self.causal:
+        window = self.window
+        if window is not None and length <= window:
+            window = None
+        if window is None and not self.causal:
             return None
         place = torch.arange(length, device=device)
         distance = place[:, None] - place  # [length, length]
         seen = torch.ones_like(distance, dtype=torch.bool)
-        if not is_near:
-            seen &= distance.abs() < self.window
+        if window is not None:
+            seen &= distance.abs() < window
         if self.causal:
             seen &= distance >= 0
         return seen

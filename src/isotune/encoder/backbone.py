@@ -75,7 +75,10 @@ class Backbone(nn.Module):
         The attention of some models can't be replaced. `model` has no task head.
         """
         super().__init__()
-        self.kind = kind_of(model.config.to_dict())
+        config = model.config.to_dict()
+        self.kind = kind_of(config)
+        # Whether a token sees itself and the tokens before it only.
+        self.causal = self.kind.is_causal(config)
         replace_dropout(model)
         self.model = model
         # See `dropout`.
@@ -99,12 +102,12 @@ class Backbone(nn.Module):
         self.first_position = 0
         if self.kind.positions == "after padding":
             self.first_position = self._padding_id() + 1
-        # Features of a hidden state.
-        self.dimension: int = model.config.hidden_size
+        # Features of the last hidden state.
+        self.dimension: int = getattr(model.config, self.kind.features)
         # Hidden states have numbers from 0 (the embeddings) to this.
         self.layers: int = model.config.num_hidden_layers
-        # Tokens of the longest sentence that has position embeddings, special tokens included; None
-        # if unlimited.
+        # Tokens of the longest sentence that the model was made for, special tokens included; None
+        # if unlimited. Only rotary positions have more.
         self.max_tokens: int | None = getattr(model.config, "max_position_embeddings", None)
         if self.max_tokens is not None:
             self.max_tokens -= self.first_position
@@ -115,6 +118,16 @@ class Backbone(nn.Module):
         if not self.padded and not isinstance(self.model, MPNetModel):
             self.model.set_attn_implementation("eager")
         self.padded = True
+
+    def check_layers(self, layers: Collection[int]) -> None:
+        """Checks that the hidden states of these layers, from 0, have the last one's features."""
+        width = self.model.config.hidden_size
+        if self.dimension != width and set(layers) != {self.layers}:
+            raise InputError(
+                f"layers {sorted(layers)}: models of type {self.model.config.model_type} have "
+                f"{self.dimension} features in their last layer and {width} in all others; only "
+                "the last layer can be used"
+            )
 
     def no_noise(self, tokens: int) -> Tensor:
         """Zeros [tokens, e] that may be added to the output of the embedding layer."""
@@ -171,6 +184,7 @@ class Backbone(nn.Module):
         augmentation = augmentation or Augmentation()
         if layers is None:
             layers = (self.layers,)
+        self.check_layers(layers)
         if self.training and tokens.seeds is None:
             seeds = torch.randint(2**62, (len(tokens),))
             tokens = replace(tokens, seeds=seeds.to(tokens.ids.device))
@@ -182,7 +196,7 @@ class Backbone(nn.Module):
             rate = None
             if self.training:
                 rate = self._attention_dropout
-            passed = {"packed": tokens, "attention_dropout": rate}
+            passed = {"packed": tokens, "attention_dropout": rate, "causal": self.causal}
             inputs |= passed
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
@@ -292,7 +306,9 @@ class Backbone(nn.Module):
             if rate is not None:
                 first_rate = rate
                 break
-        features = config.hidden_size // config.num_attention_heads
+        features = getattr(config, "head_dim", None)
+        if features is None:
+            features = config.hidden_size // config.num_attention_heads
         query = torch.empty(
             0, 1, features, dtype=getattr(torch, precision), device=self.model.device
         )

@@ -15,6 +15,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from isotune.encoder.format.pretrained import load_weights
 from isotune.encoder.kinds import KINDS
+from isotune.errors import InputError
 
 
 class LanguageHead(nn.Module):
@@ -23,6 +24,12 @@ class LanguageHead(nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         """Makes the head for a base model, with weights from the folder of that model."""
         super().__init__()
+        model_type = model.config.model_type
+        if not KINDS[model_type].language_head:
+            raise InputError(
+                f"masked language modelling: models of type {model_type} have no head for it; "
+                "choose another method or model"
+            )
         whole, info = load_weights(AutoModelForMaskedLM, Path(str(model.name_or_path)), model.dtype)
         prefix = f"{whole.base_model_prefix}."
         lost = set(info["missing_keys"])

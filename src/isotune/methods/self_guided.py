@@ -94,6 +94,7 @@ class SelfGuided(Tethered):
         blocks = encoder.backbone.layers
         chosen = options.view_layers or tuple(range(blocks + 1))
         layers = Pooling(layers=chosen).resolve(blocks)
+        encoder.backbone.check_layers(layers)
         self.of_layers = Pooling(options.view_pooling, tuple(layers), each=True)
 
     def views(self, batch: Batch) -> Sequence[View]:
