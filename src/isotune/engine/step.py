@@ -286,12 +286,7 @@ def build_optimizer(
     encoder: Encoder, objectives: Objectives, options: TrainingOptions
 ) -> Optimizer:
     """The optimiser of the trained parameters. All other parameters of the encoder are frozen."""
-    encoder.requires_grad_(False)
-    for parameter in objectives.trained(encoder):
-        parameter.requires_grad_(True)
-    check_frozen_blocks(options.frozen_blocks, encoder)
-    if options.frozen_blocks:
-        _freeze_below(options.frozen_blocks, encoder)
+    freeze_others(encoder, objectives, options)
     words = encoder.backbone.model.get_input_embeddings()
     if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
         # The gradient of a pass has rows for the tokens of the pass, not for the vocabulary.
@@ -304,6 +299,16 @@ def build_optimizer(
         *objectives.parameters(),
     ]
     return Optimizer((parameter for parameter in ordered if parameter.requires_grad), options)
+
+
+def freeze_others(encoder: Encoder, objectives: Objectives, options: TrainingOptions) -> None:
+    """Lets the parameters that are trained have gradients, and no others of the encoder."""
+    encoder.requires_grad_(False)
+    for parameter in objectives.trained(encoder):
+        parameter.requires_grad_(True)
+    check_frozen_blocks(options.frozen_blocks, encoder)
+    if options.frozen_blocks:
+        _freeze_below(options.frozen_blocks, encoder)
 
 
 def schedule(step: int, total: int, warmup: int, options: TrainingOptions) -> float:
