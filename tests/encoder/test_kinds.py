@@ -66,11 +66,10 @@ def folder(request: pytest.FixtureRequest, tiny_model: Path, tmp_path: Path) -> 
     parts = FOLDERS.get(name, Folder())
     model = make(name)
     model.save_pretrained(tmp_path / "model")
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model, padding_side=parts.padding_side)
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=parts.template, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    tokenizer.padding_side = parts.padding_side
     tokenizer.save_pretrained(tmp_path / "model")
     transformer = modules.Transformer(str(tmp_path / "model"))
     features = model.config.to_dict().get("embedding_dim", model.config.hidden_size)
@@ -97,6 +96,7 @@ def assert_equal_vectors(ours: np.ndarray, theirs: np.ndarray) -> None:
 def test_vectors_equal_those_of_sentence_transformers(folder: Path, sentences: list[str]) -> None:
     theirs = SentenceTransformer(str(folder), device="cpu")
     ours = Encoder.load(folder)
+    assert ours.tokenizer.padding_side == theirs.tokenizer.padding_side
     assert_equal_vectors(ours.encode(sentences), theirs.encode(sentences))
     for sentence in (*sentences[:3], "a"):
         assert_equal_vectors(ours.encode([sentence]), theirs.encode([sentence]))
@@ -112,4 +112,7 @@ def test_a_run_resumes_bit_for_bit_and_its_encoder_opens_elsewhere(
     whole = train("whole", **options)
     assert_same_end(whole.folder, stop_and_resume(train, 13, **options).folder)
     theirs = SentenceTransformer(str(whole.folder / "encoder"), device="cpu")
+    start = SentenceTransformer(str(folder), device="cpu")
+    assert theirs.tokenizer.padding_side == start.tokenizer.padding_side
+    assert theirs.prompts == start.prompts
     assert_equal_vectors(whole.encoder.encode(sentences), theirs.encode(sentences))
