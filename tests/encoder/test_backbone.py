@@ -370,7 +370,6 @@ PROPORTIONS: dict[str, dict[str, Any]] = {
 KEEPING = ["bert", *(name for name in KINDS if KINDS[name].positions == "rotary")]
 
 
-@pytest.mark.filterwarnings("ignore:.*layer:UserWarning")
 @pytest.mark.parametrize("name", KEEPING)
 def test_a_block_keeps_what_its_kind_says(name: str) -> None:
     cls, _ = ARCHITECTURES[name]
