@@ -17,6 +17,7 @@ def pool_sentence(mode: str, x: Tensor) -> Tensor:
     weights = torch.arange(1, len(x) + 1)[:, None]
     return {
         "cls": lambda: x[0],
+        "lasttoken": lambda: x[-1],
         "mean": lambda: x.sum(0) / len(x),
         "max": lambda: x.max(0).values,
         "weightedmean": lambda: (x * weights).sum(0) / weights.sum(),
@@ -24,7 +25,7 @@ def pool_sentence(mode: str, x: Tensor) -> Tensor:
     }[mode]()
 
 
-@pytest.mark.parametrize("mode", ["cls", "mean", "max", "weightedmean", "mask"])
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean", "max", "weightedmean", "mask"])
 @pytest.mark.parametrize("layers", [(-1,), (1, -1), (0, 2, 3)])
 def test_every_mode_and_layer_average(mode: str, layers: tuple[int, ...]) -> None:
     tokens = pack([[MASK if i == length // 2 else 1 for i in range(length)] for length in LENGTHS])

@@ -1,5 +1,6 @@
 """The passes of a step: the gradient is that of the whole batch, however they are cut."""
 
+import re
 import weakref
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import Pass, StepEncoding, chunk_that_fits
+from isotune.engine.forward import Pass, StepEncoding, bytes_for_weights, chunk_that_fits
 from isotune.engine.workers import Workers
 from isotune.methods import mlm
 from isotune.methods.method import Batch, View
@@ -208,6 +209,18 @@ def test_a_step_takes_as_many_rows_at_a_time_as_fit(tiny_model: Path, sentences:
     assert rows(2**23, many) == 32  # each makes a quarter of the row
 
 
+def test_frozen_blocks_need_less_memory(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model)
+    views = [View(pack(encoder.tokenize(sentences[:32])))] * 2
+    every = bytes_for_weights(encoder)
+    assert every == 12 * sum(weight.numel() for weight in encoder.backbone.parameters())
+    rows = chunk_that_fits(encoder, views, Workers(), 2**23) or 32
+    encoder.requires_grad_(False)
+    top = encoder.backbone.blocks[2].requires_grad_(True)
+    assert bytes_for_weights(encoder) == 12 * sum(weight.numel() for weight in top.parameters())
+    assert (chunk_that_fits(encoder, views, Workers(), 2**23) or 32) > 2 * rows
+
+
 def test_a_run_with_little_memory_is_the_run_and_goes_on_with_its_chunks(
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,10 +228,14 @@ def test_a_run_with_little_memory_is_the_run_and_goes_on_with_its_chunks(
     plenty = train("plenty", **options)
     monkeypatch.setattr("isotune.training.stage.free_memory", lambda: 0)
     little = train("little", **options)
-    assert (
-        "0 MB of memory are free; rows that are encoded at a time (chunk_size): 1"
-        in (little.folder / "train.log").read_text()
+    log = (little.folder / "train.log").read_text()
+    assert "0 MB of memory are free; rows that are encoded at a time (chunk_size): 1" in log
+    assert re.search(
+        r"averages of 0\.\d million trained weights take \d MB of memory, and 0 MB are free; "
+        "frozen_blocks makes it less",
+        log,
     )
+    assert "trained weights take" not in (plenty.folder / "train.log").read_text()
     with stopped_at(3):
         stopped = train("stopped", **options)
     monkeypatch.setattr("isotune.training.stage.free_memory", lambda: 2**50)

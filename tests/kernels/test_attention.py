@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isotune.data.packed import pack
+from isotune.data.packed import ALL, Reach, pack
 from isotune.kernels.attention import packed_attention
 from isotune.kernels.cpu.attention import PlainAttention, PlainOptions, can_mask, masked_attention
 from isotune.kernels.cpu.dropout import DRAWS, Draws, with_value
@@ -15,27 +15,60 @@ TOKENS = sum(LENGTHS)
 SENTENCES = pack([[1] * length for length in LENGTHS])
 
 
+REACHES = [ALL, Reach(3), Reach(causal=True), Reach(3, causal=True)]
+
+
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("sliding_window", [None, 3])
+@pytest.mark.parametrize("reach", REACHES)
 def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(
-    sliding_window: int | None, with_bias: bool
+    reach: Reach, with_bias: bool
 ) -> None:
     inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     bias = torch.randn(4, 70, 70, dtype=torch.float64).requires_grad_() if with_bias else None
     learned = inputs if bias is None else [*inputs, bias]
-    options = PlainOptions(SENTENCES, 0.3, dropout=0.0, window=sliding_window, training=True)
+    options = PlainOptions(SENTENCES, 0.3, dropout=0.0, training=True, reach=reach)
     results = []
     for output in (
         PlainAttention.apply(*inputs, bias, options),
-        gpu_attention(*inputs, SENTENCES, 0.3, 0.0, sliding_window, bias),
+        gpu_attention(*inputs, SENTENCES, 0.3, 0.0, reach, bias),
     ):
         results.append([output, *torch.autograd.grad(output, learned, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
     torch.testing.assert_close(
-        masked_attention(*inputs, SENTENCES, 0.3, sliding_window, bias), results[1][0]
+        masked_attention(*inputs, SENTENCES, 0.3, reach, bias), results[1][0]
     )
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_attention_equals_that_of_every_sentence_by_itself(reach: Reach) -> None:
+    query = torch.randn(1, 4, TOKENS, 8, dtype=torch.float64)
+    key, value = torch.randn(2, 1, 2, TOKENS, 8, dtype=torch.float64)  # two heads for four
+    output, _ = packed_attention(
+        torch.nn.Identity(),
+        query,
+        key,
+        value,
+        None,
+        packed=SENTENCES,
+        sliding_window=reach.window,
+        causal=reach.causal,
+    )
+    start = 0
+    for length in LENGTHS:
+        for token in range(length):
+            seen = [
+                start + other
+                for other in range(length)
+                if (reach.window is None or abs(other - token) < reach.window)
+                and not (reach.causal and other > token)
+            ]
+            for head in range(4):
+                logits = key[0, head // 2, seen] @ query[0, head, start + token] / 8**0.5
+                expected = logits.softmax(0) @ value[0, head // 2, seen]
+                torch.testing.assert_close(output[0, start + token, head], expected)
+        start += length
 
 
 def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
@@ -54,7 +87,7 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
-        options = PlainOptions(packed, 0.3, dropout, window=None, training=training)
+        options = PlainOptions(packed, 0.3, dropout, training=training)
         # The same weights are dropped each time.
         with with_value(DRAWS, Draws(torch.arange(4), torch.arange(25))):
             return PlainAttention.apply(*rows, options)

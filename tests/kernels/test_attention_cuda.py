@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotune.data.packed import Packed, pack
+from isotune.data.packed import Packed, Reach, pack
 from isotune.kernels.attention import packed_attention
 from isotune.kernels.gpu import can_flash, flash_attention
 
@@ -47,10 +47,12 @@ def batch() -> Packed:
 
 
 @pytest.mark.parametrize("sliding_window", [None, 1, 3])
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scaling", [None, 0.3])
 def test_the_kernel_equals_attention_by_groups_of_equal_length(
     batch: Packed,
     sliding_window: int | None,
+    causal: bool,
     scaling: float | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -66,11 +68,11 @@ def test_the_kernel_equals_attention_by_groups_of_equal_length(
         packed=batch,
         scaling=scaling,
         sliding_window=sliding_window,
+        causal=causal,
     )
-    torch.testing.assert_close(
-        flash_attention(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0),
-        expected,
-    )
+    reach = Reach(sliding_window, causal)
+    flash = flash_attention(query, key, value, batch, scaling or 8**-0.5, reach)
+    torch.testing.assert_close(flash.unsqueeze(0), expected)
 
 
 def test_a_cpu_uses_groups_of_equal_length() -> None:
@@ -78,8 +80,11 @@ def test_a_cpu_uses_groups_of_equal_length() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: int | None) -> None:
+def test_attention_on_a_gpu_equals_that_on_a_cpu(
+    batch: Packed, sliding_window: int | None, causal: bool
+) -> None:
     query, key, value = (
         torch.randn(22, 4, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3)
     )
@@ -88,12 +93,18 @@ def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: 
     assert not can_flash(query.float(), 0.0)
     for x in (query, key, value):
         x.requires_grad_()
-    attended = flash_attention(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
+    reach = Reach(sliding_window, causal)
+    attended = flash_attention(query, key, value, batch.to("cuda"), 32**-0.5, reach)
     gradients = torch.autograd.grad(attended.float().square().sum(), (query, key, value))
     on_cpu = [x.detach().cpu().float().requires_grad_() for x in (query, key, value)]
     inputs = [x.transpose(0, 1).unsqueeze(0) for x in on_cpu]
     expected, _ = packed_attention(
-        torch.nn.Identity(), *inputs, None, packed=batch, sliding_window=sliding_window
+        torch.nn.Identity(),
+        *inputs,
+        None,
+        packed=batch,
+        sliding_window=sliding_window,
+        causal=causal,
     )
     torch.testing.assert_close(attended.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)
     for gradient, wanted in zip(

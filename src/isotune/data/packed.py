@@ -267,9 +267,31 @@ def shortest_first(
     return packed
 
 
-def near_tokens(length: int, window: int | None, device: torch.device) -> Tensor | None:
-    """[length, length] whether tokens see each other through a window; None if all do."""
-    if window is None or length <= window:
-        return None
-    place = torch.arange(length, device=device)
-    return (place[:, None] - place).abs() < window
+@dataclass(frozen=True)
+class Reach:
+    """Which tokens of its sentence a token sees."""
+
+    window: int | None = None
+    """Those less than this many places away; None for all."""
+    causal: bool = False
+    """Only itself and those before it."""
+
+    def seen(self, length: int, device: torch.device) -> Tensor | None:
+        """[length, length] whether the token of a row sees that of a column; None if all do."""
+        window = self.window
+        if window is not None and length <= window:
+            window = None
+        if window is None and not self.causal:
+            return None
+        place = torch.arange(length, device=device)
+        distance = place[:, None] - place  # [length, length]
+        seen = torch.ones_like(distance, dtype=torch.bool)
+        if window is not None:
+            seen &= distance.abs() < window
+        if self.causal:
+            seen &= distance >= 0
+        return seen
+
+
+ALL = Reach()
+"""A token sees all tokens of its sentence."""

@@ -7,8 +7,7 @@ each sentence, and an attention function in which a token sees only its own sent
 layer by a forward hook.
 
 The attention of a few models can't be replaced (DeBERTa). They run on a padded batch, which is
-slower, and give the same numbers. Only the model types in the two tables below are accepted, and
-each is tested against its own padded forward pass: a type that looks alike can differ unnoticed.
+slower, and give the same numbers. What differs between model types is in the table `kinds.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +25,9 @@ from transformers import MPNetModel, PreTrainedModel
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
+from isotune.encoder.kinds import kind_of
 from isotune.encoder.mpnet import PASSED, take_packed
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError
 from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, with_value
 from isotune.kernels.cpu.float32 import fast_float32
@@ -37,23 +36,6 @@ from isotune.views.augmentation import Augmentation
 
 logger = logging.getLogger(__name__)
 _warn_once = cache(logger.warning)
-
-# Model types of transformers that run packed, and those that run padded.
-PACKED_TYPES = (
-    "albert",
-    "bert",
-    "camembert",
-    "data2vec-text",
-    "distilbert",
-    "electra",
-    "ernie",
-    "modernbert",
-    "mpnet",
-    "roberta",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-)
-PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
 
 
 @dataclass
@@ -93,35 +75,39 @@ class Backbone(nn.Module):
         The attention of some models can't be replaced. `model` has no task head.
         """
         super().__init__()
-        model_type = model.config.model_type
+        config = model.config.to_dict()
+        self.kind = kind_of(config)
+        # Whether a token sees itself and the tokens before it only.
+        self.causal = self.kind.is_causal(config)
         replace_dropout(model)
         self.model = model
         # See `dropout`.
         self._attention_dropout: float | None = None
         # Whether batches are padded inside the model. The results are packed all the same.
-        self.padded = model_type in PADDED_TYPES
+        self.padded = not self.kind.packed
         if self.padded:
             _warn_once(
                 "Models of type %s can't run on packed sentences; they run padded, which is "
                 "slower.",
-                model_type,
+                model.config.model_type,
             )
         elif isinstance(model, MPNetModel):
             take_packed(model)
         else:
             model.set_attn_implementation(PACKED)
-        model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
+        self.embeddings.register_forward_hook(_augment_embeddings)
         for block in self.blocks:
             block.register_forward_pre_hook(_record)
-        # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have
-        # the attribute.
-        self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
-        # Features of a hidden state.
-        self.dimension: int = model.config.hidden_size
+        # The number of a sentence's first position.
+        self.first_position = 0
+        if self.kind.positions == "after padding":
+            self.first_position = self._padding_id() + 1
+        # Features of the last hidden state.
+        self.dimension: int = getattr(model.config, self.kind.features)
         # Hidden states have numbers from 0 (the embeddings) to this.
         self.layers: int = model.config.num_hidden_layers
-        # Tokens of the longest sentence that has position embeddings, special tokens included; None
-        # if unlimited.
+        # Tokens of the longest sentence that the model was made for, special tokens included; None
+        # if unlimited. Only rotary positions have more.
         self.max_tokens: int | None = getattr(model.config, "max_position_embeddings", None)
         if self.max_tokens is not None:
             self.max_tokens -= self.first_position
@@ -133,13 +119,23 @@ class Backbone(nn.Module):
             self.model.set_attn_implementation("eager")
         self.padded = True
 
+    def check_layers(self, layers: Collection[int]) -> None:
+        """Checks that the hidden states of these layers, from 0, have the last one's features."""
+        width = self.model.config.hidden_size
+        if self.dimension != width and set(layers) != {self.layers}:
+            raise InputError(
+                f"layers {sorted(layers)}: models of type {self.model.config.model_type} have "
+                f"{self.dimension} features in their last layer and {width} in all others; only "
+                "the last layer can be used"
+            )
+
     def no_noise(self, tokens: int) -> Tensor:
         """Zeros [tokens, e] that may be added to the output of the embedding layer."""
         words = self.model.get_input_embeddings()
         assert isinstance(words, nn.Embedding)
         features = words.embedding_dim
         # DeBERTa may project its embeddings.
-        projection = getattr(self.model.get_submodule("embeddings"), "embed_proj", None)
+        projection = getattr(self.embeddings, "embed_proj", None)
         if projection:
             features = projection.out_features
         return words.weight.new_zeros(tokens, features)
@@ -151,6 +147,17 @@ class Backbone(nn.Module):
         A block of BERT's form has 12 dimension² weights.
         """
         return 12 * self.dimension**2 * self.layers
+
+    def _padding_id(self) -> int:
+        """The padding token's id, as the embedding layer of RoBERTa and its kin has it."""
+        padding_id = self.embeddings.padding_idx
+        assert isinstance(padding_id, int)
+        return padding_id
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The layer whose output is the input of the first block."""
+        return self.model.get_submodule(self.kind.embeddings)
 
     @property
     def blocks(self) -> nn.ModuleList:
@@ -177,6 +184,7 @@ class Backbone(nn.Module):
         augmentation = augmentation or Augmentation()
         if layers is None:
             layers = (self.layers,)
+        self.check_layers(layers)
         if self.training and tokens.seeds is None:
             seeds = torch.randint(2**62, (len(tokens),))
             tokens = replace(tokens, seeds=seeds.to(tokens.ids.device))
@@ -188,7 +196,7 @@ class Backbone(nn.Module):
             rate = None
             if self.training:
                 rate = self._attention_dropout
-            passed = {"packed": tokens, "attention_dropout": rate}
+            passed = {"packed": tokens, "attention_dropout": rate, "causal": self.causal}
             inputs |= passed
         inputs["input_ids"] = self._to_model(tokens, tokens.ids)
         inputs["position_ids"] = self._to_model(tokens, self._positions(tokens, augmentation))
@@ -298,7 +306,9 @@ class Backbone(nn.Module):
             if rate is not None:
                 first_rate = rate
                 break
-        features = config.hidden_size // config.num_attention_heads
+        features = getattr(config, "head_dim", None)
+        if features is None:
+            features = config.hidden_size // config.num_attention_heads
         query = torch.empty(
             0, 1, features, dtype=getattr(torch, precision), device=self.model.device
         )
@@ -323,27 +333,6 @@ class Backbone(nn.Module):
             rate = getattr(module, name, None)
             if isinstance(rate, int | float):
                 yield module, name, rate
-
-
-def refuse_other_models(config: Mapping[str, Any]) -> None:
-    """Raises InputError if `Backbone` can't run the model of a config.json as it is meant."""
-    types = PACKED_TYPES + PADDED_TYPES
-    model_type = config.get("model_type")
-    if model_type not in types:
-        architectures = config.get("architectures") or ["no architecture"]
-        error = unknown("model type", str(model_type), types)
-        raise InputError(f"{error} ({architectures[0]})")
-    if config.get("is_decoder") or config.get("add_cross_attention"):
-        raise InputError(
-            "the model is set up as a decoder (is_decoder), whose tokens don't see what follows "
-            "them"
-        )
-    positions = config.get("position_embedding_type")
-    if positions not in (None, "absolute"):
-        raise InputError(
-            f"position_embedding_type {positions!r}: transformers gives such models absolute "
-            "positions"
-        )
 
 
 def _augment_embeddings(

@@ -4,10 +4,11 @@ It has a tokenizer, a pretrained model, pooling and heads, and is saved in one f
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ValidationError
 from torch.nn.functional import normalize
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import CALIBRATION, Calibration
@@ -28,6 +29,7 @@ from isotune.encoder.format.pretrained import (
     load_model,
     load_tokenizer,
     local_folder,
+    outline_model,
     take_pooler,
 )
 from isotune.encoder.format.prompt import MASK, SENTENCE, take_suffix
@@ -136,7 +138,10 @@ class Encoder(SentenceModel):
         device = _checked_device(device)
         dtype = _dtype(model, precision, device)
         folder = local_folder(model)
-        encoder = cls._joined(_Parts.read(model, folder, options, dtype))
+        check_files(folder)
+        verified = verify_checksums(folder)
+        load = partial(load_model, dtype=dtype, verified=verified)
+        encoder = cls._joined(_Parts.read(model, folder, options, load))
         if dimensions is not None:
             encoder.heads = cut(encoder.heads, dimensions)
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
@@ -147,6 +152,18 @@ class Encoder(SentenceModel):
         if changed:
             logger.warning("encoder %s: %s", folder, changed)
         return encoder
+
+    @classmethod
+    def outline(cls, model: str | Path) -> Self:
+        """An encoder that knows what its folder says, and whose language model has no weights.
+
+        The argument is that of `load`. Errors are those of `load`, but for what the values of the
+        weights tell.
+        """
+        options = _checked_options(model, None, None, None)
+        folder = local_folder(model, weights=False)
+        check_files(folder)
+        return cls._joined(_Parts.read(model, folder, options, outline_model))
 
     @classmethod
     def _joined(cls, parts: "_Parts") -> Self:
@@ -346,18 +363,19 @@ class _Parts:
         model: str | Path,
         folder: Path,
         options: EncoderOptions,
-        dtype: torch.dtype | None,
+        load: Callable[[Path], PreTrainedModel],
     ) -> Self:
-        """Reads a folder, with the changes that the options ask for."""
-        check_files(folder)
-        verified = verify_checksums(folder)
+        """Reads a folder, with the changes that the options ask for.
+
+        `load` makes the language model of its folder.
+        """
         mode = options.pooling
         layers = options.layers
         pooler: list[Head] = []
         # A new layer draws random weights before it gets those of the folder.
         with seeded():
             saved = read_modules(folder)
-            backbone = Backbone(load_model(saved.transformer, dtype, verified))
+            backbone = Backbone(load(saved.transformer))
             if mode == "pooler":
                 pooler = [take_pooler(backbone.model)]
                 mode = "cls"
@@ -457,9 +475,16 @@ def _saved_prompt(saved: Modules, tokenizer: PreTrainedTokenizerBase) -> str:
 def _max_length(
     model: str | Path, saved: Modules, tokenizer: PreTrainedTokenizerBase, backbone: Backbone
 ) -> int:
-    """The lowest of the limits of the folder, the tokenizer and the model, in tokens."""
+    """The lowest of the limits of the folder, the tokenizer and the model, in tokens.
+
+    The folder of a model with rotary positions may ask for longer texts than the model was trained
+    on.
+    """
+    limits = [saved.max_length, tokenizer.model_max_length]
+    if saved.max_length is None or backbone.kind.positions != "rotary":
+        limits.append(backbone.max_tokens)
     lowest = UNLIMITED
-    for limit in (saved.max_length, tokenizer.model_max_length, backbone.max_tokens):
+    for limit in limits:
         if limit is None:
             continue
         if not isinstance(limit, int | float) or limit < 1 or limit % 1:

@@ -49,8 +49,16 @@ UNSUPPORTED_MODULES = {
     "SparseStaticEmbedding": SPARSE,
     "SpladePooling": SPARSE,
 }
+OWN_CODE = (
+    "it is made for code of its own (GTE's model type new), which never runs here; give a version "
+    "for transformers (model type gte), such as alibaba-nlp-community/gte-multilingual-base"
+)
+MULTIMODAL = (
+    "it is a model of texts, images and sound (EmbeddingGemma 2); give the model of texts in it: "
+    "AutoModel.from_pretrained(MODEL).language_model.save_pretrained(FOLDER), by transformers"
+)
 # What a folder is, by the model type in its config.json.
-UNSUPPORTED_TYPES = {"model2vec": STATIC}
+UNSUPPORTED_TYPES = {"model2vec": STATIC, "new": OWN_CODE, "embedding_gemma2": MULTIMODAL}
 
 
 def is_finished_encoder(model: str | Path) -> bool:

@@ -14,20 +14,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from isotune.encoder.format.pretrained import load_weights
-
-# The layers of the head, in order, by the model's type; ("cls",) for all other types.
-LAYERS = {
-    "albert": ("predictions",),
-    "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
-    "electra": ("generator_predictions", "generator_lm_head"),
-    "modernbert": ("head", "decoder"),
-    "camembert": ("lm_head",),
-    "data2vec-text": ("lm_head",),
-    "mpnet": ("lm_head",),
-    "roberta": ("lm_head",),
-    "xlm-roberta": ("lm_head",),
-    "xlm-roberta-xl": ("lm_head",),
-}
+from isotune.encoder.kinds import KINDS
+from isotune.errors import InputError
 
 
 class LanguageHead(nn.Module):
@@ -36,6 +24,12 @@ class LanguageHead(nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         """Makes the head for a base model, with weights from the folder of that model."""
         super().__init__()
+        model_type = model.config.model_type
+        if not KINDS[model_type].language_head:
+            raise InputError(
+                f"masked language modelling: models of type {model_type} have no head for it; "
+                "choose another method or model"
+            )
         whole, info = load_weights(AutoModelForMaskedLM, Path(str(model.name_or_path)), model.dtype)
         prefix = f"{whole.base_model_prefix}."
         lost = set(info["missing_keys"])
@@ -58,6 +52,6 @@ class LanguageHead(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """[M, d] -> [M, V]."""
-        for name in LAYERS.get(self.language_model.config.model_type, ("cls",)):
+        for name in KINDS[self.language_model.config.model_type].language_head:
             states = self.language_model.get_submodule(name)(states)
         return states

@@ -76,7 +76,7 @@ class SentenceModel(nn.Module):
     ) -> None:
         """Joins the parts; refuses layers of the pooling, or sizes of the heads, that don't fit."""
         super().__init__()
-        pooling.resolve(backbone.layers)
+        backbone.check_layers(pooling.resolve(backbone.layers))
         self.backbone = backbone
         self.heads = Heads(backbone.dimension, heads)
         self.tokenizer = tokenizer

@@ -23,6 +23,7 @@ POOLINGS: Registry[Callable[..., Tensor]] = Registry(
     {
         "cls": "encoder.pooling:first_tokens",
         "mean": "encoder.pooling:mean",
+        "lasttoken": "encoder.pooling:last_tokens",
         "max": "encoder.pooling:maximum",
         "weightedmean": "encoder.pooling:mean_by_position",
         "mask": "encoder.pooling:mask_tokens",
@@ -51,11 +52,13 @@ class EncoderOptions(BaseModel):
     )
 
     pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
-    """How the vectors of tokens become one vector. weightedmean lets later tokens weigh more; mask
-    takes the vector of the prompt's mask token; wk has SBERT-WK's weights of layers and tokens,
-    wk-released those of the authors' code; pooler passes the vector of [CLS] through the model's
-    own pooler, a linear layer and tanh, which becomes a head. A pooling that is given weighs all
-    tokens equally. Unset: as the model's folder says; mean for a language model."""
+    """How the vectors of tokens become one vector. lasttoken takes that of the last token, which
+    sees all others in a decoder; weightedmean lets later tokens weigh more; mask takes the vector
+    of the prompt's mask token; wk has SBERT-WK's weights of layers and tokens, wk-released those of
+    the authors' code; pooler passes the vector of [CLS] through the model's own pooler, a linear
+    layer and tanh, which becomes a head. A pooling that is given weighs all tokens equally. Unset:
+    as the model's folder says; for a language model mean, or lasttoken if its tokens see only those
+    before them."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block,

@@ -146,6 +146,13 @@ def first_tokens(hidden: HiddenStates) -> Tensor:
     return hidden.average[hidden.tokens.offsets]
 
 
+def last_tokens(hidden: HiddenStates) -> Tensor:
+    """Pooling lasttoken: the last token of each sentence."""
+    return hidden.average[
+        hidden.tokens.offsets + hidden.tokens.on_device(hidden.tokens.lengths) - 1
+    ]
+
+
 def mean(hidden: HiddenStates) -> Tensor:
     """Pooling mean: the mean of the tokens, by the tokens' weights if there are any."""
     if hidden.token_weights is None:

@@ -28,6 +28,10 @@ from isotune.encoder.options import POOLINGS
 from isotune.files import rust_writes
 from isotune.plugins import plugins_of
 
+# The poolings that old releases of sentence-transformers don't have: these refuse even a flag that
+# is off.
+NEWER_POOLINGS = ("lasttoken",)
+
 
 class WrittenModule(NamedTuple):
     """A module as it is written."""
@@ -134,7 +138,9 @@ def _pooling_modules(encoder: SentenceModel) -> Iterator[WrittenModule]:
     if pooling.mode == "mask" or (pooling.mode == "mean" and encoder.token_weights is not None):
         yield WrittenModule("sentence_transformers.models.WordWeights", _word_weights(encoder), {})
     config = dict(dimension)
-    for flag in FLAGS.values():
+    for mode, flag in FLAGS.items():
+        if mode in NEWER_POOLINGS and mode != pooling.mode:
+            continue
         config[f"pooling_mode_{flag}"] = flag == FLAGS[pooling.mode]
     config["include_prompt"] = True
     yield WrittenModule("sentence_transformers.models.Pooling", config, {})

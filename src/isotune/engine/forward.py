@@ -38,6 +38,7 @@ from torch import Tensor, nn
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
+from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import TokenStates
 from isotune.engine.adversarial import Attack
@@ -52,33 +53,48 @@ Adversary = Callable[[Sequence[Tensor]], Tensor]
 Gradients = list[Tensor | None]
 """The gradient of each trained parameter, None for 0; that of word embeddings may be sparse."""
 
-KEPT = 24
-"""Numbers that a block keeps of a token for its gradient, in widths of the model.
-
-Without dropout it keeps 19.
-"""
-
 
 def chunk_that_fits(
     encoder: Encoder, views: Sequence[View], workers: Workers, free: int
 ) -> int | None:
     """How many rows to encode at a time (`chunk_size`) in `free` bytes; None for all rows.
 
-    The gradient and AdamW's two averages of the weights come first, in float32. Of the rest a third
-    is for what is kept for the backward pass: the allocator keeps freed blocks, and evaluations
-    take memory too.
+    What training needs for the weights comes first (`bytes_for_weights`). Of the rest a third is
+    for what is kept for the backward pass: the allocator keeps freed blocks, and evaluations take
+    memory too.
     """
     backbone = encoder.backbone
-    weight_bytes = 4 * sum(weight.numel() for weight in backbone.parameters())
     tokens = sum(len(view.tokens.ids) for view in views)
-    activation_bytes = 4 * KEPT * backbone.dimension * backbone.layers * tokens
-    left = free - 3 * weight_bytes
+    width = backbone.model.config.hidden_size
+    activation_bytes = 4 * backbone.kind.kept * width * _keeping_blocks(backbone) * tokens
+    left = free - bytes_for_weights(encoder)
     # The part of all tokens that this process may hold at once.
     fraction = left / 3 / activation_bytes
     if fraction * workers.world_size >= 1:
         return None
     rows = max(len(view.tokens) for view in views)
     return max(1, int(fraction * rows / workers.shard_count(tokens)))
+
+
+def bytes_for_weights(encoder: Encoder) -> int:
+    """What training needs for the gradient and AdamW's two averages of the trained weights.
+
+    All are float32.
+    """
+    weights = encoder.backbone.parameters()
+    return 3 * 4 * sum(weight.numel() for weight in weights if weight.requires_grad)
+
+
+def _keeping_blocks(backbone: Backbone) -> int:
+    """How many blocks keep something for the gradient: the lowest trained one and all above it."""
+    blocks = backbone.blocks
+    frozen = 0
+    for block in blocks:
+        if any(weight.requires_grad for weight in block.parameters()):
+            break
+        frozen += 1
+    # ALBERT calls its one block several times.
+    return max(1, backbone.layers * (len(blocks) - frozen) // len(blocks))
 
 
 class StepEncoding:

@@ -286,12 +286,7 @@ def build_optimizer(
     encoder: Encoder, objectives: Objectives, options: TrainingOptions
 ) -> Optimizer:
     """The optimiser of the trained parameters. All other parameters of the encoder are frozen."""
-    encoder.requires_grad_(False)
-    for parameter in objectives.trained(encoder):
-        parameter.requires_grad_(True)
-    check_frozen_blocks(options.frozen_blocks, encoder)
-    if options.frozen_blocks:
-        _freeze_below(options.frozen_blocks, encoder)
+    freeze_others(encoder, objectives, options)
     words = encoder.backbone.model.get_input_embeddings()
     if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
         # The gradient of a pass has rows for the tokens of the pass, not for the vocabulary.
@@ -299,11 +294,21 @@ def build_optimizer(
     # The blocks come first: checkpoints number the parameters, and the order decides the gradient's
     # last digits. `Optimizer` counts each parameter once.
     ordered = [
-        *_blocks(encoder.backbone.model).parameters(),
+        *encoder.backbone.model.get_submodule(encoder.backbone.kind.blocks).parameters(),
         *encoder.parameters(),
         *objectives.parameters(),
     ]
     return Optimizer((parameter for parameter in ordered if parameter.requires_grad), options)
+
+
+def freeze_others(encoder: Encoder, objectives: Objectives, options: TrainingOptions) -> None:
+    """Lets the parameters that are trained have gradients, and no others of the encoder."""
+    encoder.requires_grad_(False)
+    for parameter in objectives.trained(encoder):
+        parameter.requires_grad_(True)
+    check_frozen_blocks(options.frozen_blocks, encoder)
+    if options.frozen_blocks:
+        _freeze_below(options.frozen_blocks, encoder)
 
 
 def schedule(step: int, total: int, warmup: int, options: TrainingOptions) -> float:
@@ -348,11 +353,3 @@ def _freeze_below(lowest: int, encoder: Encoder) -> None:
     for parameter in encoder.backbone.parameters():
         if parameter not in trained:
             parameter.requires_grad_(False)
-
-
-def _blocks(model: nn.Module) -> nn.Module:
-    """The transformer blocks of a pretrained model, under whichever name its type gives them."""
-    for name, layer in model.named_children():
-        if name in ("encoder", "transformer", "layers"):
-            return layer
-    raise LookupError(f"{type(model).__name__} names its blocks otherwise")

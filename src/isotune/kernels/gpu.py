@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from isotune.data.draws import derive_seed
-from isotune.data.packed import Packed, near_tokens
+from isotune.data.packed import ALL, Packed, Reach
 from isotune.kernels.precision import AMPERE
 
 LARGEST_HEAD = 256
@@ -25,7 +25,7 @@ def gpu_attention(
     packed: Packed,
     scaling: float,
     dropout: float = 0.0,
-    window: int | None = None,
+    reach: Reach = ALL,
     bias: Tensor | None = None,
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape.
@@ -33,10 +33,10 @@ def gpu_attention(
     torch's generator draws for `dropout`.
     """
     if bias is None and can_flash(query, dropout):
-        return flash_attention(query, key, value, packed, scaling, window)
+        return flash_attention(query, key, value, packed, scaling, reach)
     padded = packed.pad(torch.stack((query, key, value), 1))  # [N, longest, 3, heads, features]
     q, k, v = padded.permute(2, 0, 3, 1, 4).unbind()  # [N, heads, longest, features]
-    mask = _mask(packed, window, q.device)
+    mask = _mask(packed, reach, q.device)
     if bias is not None:
         bias = bias.to(q.dtype)  # [heads, longest, longest]
         if mask is not None:
@@ -46,18 +46,18 @@ def gpu_attention(
     return packed.unpad(output.transpose(1, 2))
 
 
-def _mask(packed: Packed, window: int | None, device: torch.device) -> Tensor | None:
+def _mask(packed: Packed, reach: Reach, device: torch.device) -> Tensor | None:
     """Which keys a query sees, [N, 1, 1 or longest, longest]; None if it sees all.
 
     Without padding, the mask is [longest, longest].
     """
-    near = near_tokens(packed.longest, window, device)  # [longest, longest]
+    seen = reach.seen(packed.longest, device)  # [longest, longest]
     if len(packed.groups) == 1:
-        return near
+        return seen
     mask = packed.mask[:, None, None, :]  # [N, 1, 1, longest]
-    if near is None:
+    if seen is None:
         return mask
-    return mask & near
+    return mask & seen
 
 
 def can_flash(query: Tensor, dropout: float) -> bool:
@@ -70,19 +70,29 @@ def can_flash(query: Tensor, dropout: float) -> bool:
 
 
 def flash_attention(
-    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, window: int | None
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, reach: Reach = ALL
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape, in one kernel."""
     from torch.nn.attention.varlen import varlen_attn
 
     longest = packed.longest
-    side = -1
-    if window is not None:
-        side = window - 1
+    before = -1
+    if reach.window is not None:
+        before = reach.window - 1
+    after = before
+    if reach.causal:
+        after = 0
     bounds = packed.bounds
-    sides = (side, side)
     output = varlen_attn(
-        query, key, value, bounds, bounds, longest, longest, scale=scaling, window_size=sides
+        query,
+        key,
+        value,
+        bounds,
+        bounds,
+        longest,
+        longest,
+        scale=scaling,
+        window_size=(before, after),
     )
     # A second tensor would be returned on request only.
     assert isinstance(output, Tensor)

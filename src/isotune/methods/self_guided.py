@@ -55,7 +55,7 @@ class Tethered(Method):
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """All parameters but those of the embedding layer ("layer 0", section 3.1 and Figure 2)."""
-        embeddings = {*encoder.backbone.model.get_submodule("embeddings").parameters()}
+        embeddings = {*encoder.backbone.embeddings.parameters()}
         return [parameter for parameter in encoder.parameters() if parameter not in embeddings]
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
@@ -94,6 +94,7 @@ class SelfGuided(Tethered):
         blocks = encoder.backbone.layers
         chosen = options.view_layers or tuple(range(blocks + 1))
         layers = Pooling(layers=chosen).resolve(blocks)
+        encoder.backbone.check_layers(layers)
         self.of_layers = Pooling(options.view_pooling, tuple(layers), each=True)
 
     def views(self, batch: Batch) -> Sequence[View]:

@@ -18,10 +18,18 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import chunk_that_fits
+from isotune.engine.forward import bytes_for_weights, chunk_that_fits
 from isotune.engine.loader import Encode, StepLoader, unit_vectors
 from isotune.engine.objectives import Objectives
-from isotune.engine.step import Fit, Parts, Stepper, TrainingFailed, Update, use_lower_rate
+from isotune.engine.step import (
+    Fit,
+    Parts,
+    Stepper,
+    TrainingFailed,
+    Update,
+    freeze_others,
+    use_lower_rate,
+)
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.cpu.memory import free_memory
@@ -42,6 +50,9 @@ from isotune.training.teachers import KeptTeaching
 
 RECORD_EVERY = 10
 """Steps between two records of the loss."""
+
+MUCH_MEMORY = 0.25
+"""The share of the free memory from which on it is told what training needs for the weights."""
 
 SAME_VIEWS = (
     "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
@@ -368,20 +379,46 @@ class StageTraining:
         """
         method = self.objectives.method
         progress = self.progress
-        if options.chunk_size or not method.options.takes_steps:
+        if not method.options.takes_steps:
             return options
-        if self.encoder.device.type == "cpu" and not progress.step and not method.cached:
-            progress.chunk_size = self._chunk_that_fits()
+        decides = self.encoder.device.type == "cpu" and not progress.step and not method.cached
+        if decides:
+            freeze_others(self.encoder, self.objectives, options)
+            lowest = self._free_memory()
+            self._tell_memory(lowest)
+        if options.chunk_size:
+            return options
+        if decides:
+            progress.chunk_size = self._chunk_that_fits(lowest)
         return options.model_copy(update={"chunk_size": progress.chunk_size})
 
-    def _chunk_that_fits(self) -> int | None:
-        """How many rows to encode at a time, so that a step fits into the free memory.
+    def _free_memory(self) -> int:
+        """The bytes of memory that a process may use, of the process that has the fewest."""
+        processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        own = free_memory() // processes_here
+        return -self.run.workers.all_reduce_max(-own)
+
+    def _tell_memory(self, free: int) -> None:
+        """Says what training needs for the weights, if that is much of the free memory in bytes."""
+        needed = bytes_for_weights(self.encoder)
+        if needed < MUCH_MEMORY * free:
+            return
+        advice = ""
+        if needed > free:
+            advice = "; frozen_blocks makes it less, by training the upper blocks alone"
+        # The gradient and two averages, in float32.
+        trained = needed / 12 / 1e6
+        self.run.recorder.say(
+            f"stage {self.progress.stage + 1}: the gradient and AdamW's averages of {trained:,.1f} "
+            f"million trained weights take {needed / 1e6:,.0f} MB of memory, and {free / 1e6:,.0f} "
+            f"MB are free{advice}"
+        )
+
+    def _chunk_that_fits(self, lowest: int) -> int | None:
+        """How many rows to encode at a time, so that a step fits into the lowest free memory.
 
         None stands for all of them.
         """
-        processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        own = free_memory() // processes_here
-        lowest = -self.run.workers.all_reduce_max(-own)
         # Only the sizes are looked at; step 0 asks again.
         asked, _, _ = self.objectives.views_and_losses(self.loader.batch(0), self.encoder.device)
         views = [view for view in asked if isinstance(view, View) and not view.backbone]

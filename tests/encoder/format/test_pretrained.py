@@ -164,7 +164,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a T5": (
         configured(model_type="t5", architectures=["T5EncoderModel"]),
-        r"model type 't5'.*\(T5EncoderModel\)",
+        "T5EncoderModel: unknown model type 't5'. Known: albert, bert",
     ),
     "a decoder": (configured(add_cross_attention=True), "set up as a decoder"),
     "other positions": (
@@ -449,6 +449,14 @@ UNSUPPORTED_FOLDERS = {
         "a table of static vectors,.* give a language model",
     ),
     "a table of model2vec": (configured(model_type="model2vec"), "a table of static vectors"),
+    "a model of GTE's own code": (
+        configured(model_type="new", auto_map={"AutoModel": "new-impl--modeling.NewModel"}),
+        "made for code of its own .* alibaba-nlp-community/gte-multilingual-base",
+    ),
+    "a model of texts and images": (
+        configured(model_type="embedding_gemma2"),
+        "a model of texts, images and sound .* give the model of texts in it",
+    ),
     "a sparse encoder": (
         modules(*SPARSE_MODULES),
         "a sparse encoder .* give an encoder with dense",
@@ -486,13 +494,29 @@ def renamed(prefix: str) -> Callable[[Path], None]:
     return apply
 
 
-@pytest.mark.parametrize("prefix", ["module.", "0.auto_model.", "model.encoder_q.bert."])
+@pytest.mark.parametrize("prefix", ["model.", "module.", "0.auto_model.", "model.encoder_q.bert."])
 def test_weights_under_another_prefix_are_told(prefix: str, model: Path) -> None:
     renamed(prefix)(model)
     with pytest.raises(
         InputError, match=f"names of its weights begin with '{prefix}'.* by its save_pretrained"
     ):
         Encoder.load(model)
+
+
+def test_weights_of_a_models_own_code_are_told(model: Path) -> None:
+    """As jina-embeddings-v3 has them, whose config.json says xlm-roberta."""
+    renamed("roberta.mixer.lora_")(model)
+    configured(auto_map={"AutoModel": "acme--modeling.Model"})(model)
+    with pytest.raises(InputError, match="code of its own, which never runs here; look for a ver"):
+        Encoder.load(model)
+
+
+def test_adapters_beside_a_model_are_told(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("retrieval", "classification"):
+        (model / name).mkdir()
+        (model / name / "adapter_config.json").write_text("{}")
+    Encoder.load(model)
+    assert "is used without its adapters (classification, retrieval); to use one" in caplog.text
 
 
 def test_weights_inside_an_adapter_are_told(model: Path) -> None:

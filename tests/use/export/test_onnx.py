@@ -73,7 +73,7 @@ def load(tiny_model: Path) -> Callable[..., Encoder]:
 @pytest.mark.parametrize(
     "pooling",
     [
-        *(Pooling(mode) for mode in ("cls", "mean", "weightedmean")),
+        *(Pooling(mode) for mode in ("cls", "lasttoken", "mean", "weightedmean")),
         *(Pooling("max", (1,)), Pooling("mean", (0, 2, -1)), Pooling("mean", (0, -1), (1.0, 3.0))),
     ],
     ids=str,

@@ -20,6 +20,7 @@ from torch import Tensor
 from isotune.encoder.finished import MODULES
 from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle
 from isotune.encoder.heads import TRUNCATE_DIM, Dense, Head, Normalize, NormalizingFlow
+from isotune.encoder.kinds import kind_of
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError, as_input_error
 from isotune.files import inside, read_json, rust_writes
@@ -42,10 +43,11 @@ FLAGS = {
     "mean": "mean_tokens",
     "mask": "mean_tokens",
     "max": "max_tokens",
+    "lasttoken": "lasttoken",
     "weightedmean": "weightedmean_tokens",
 }
 # The poolings that a module Pooling may have.
-READ_POOLINGS = ("cls", "mean", "max", "weightedmean")
+READ_POOLINGS = ("cls", "mean", "max", "weightedmean", "lasttoken")
 # The settings of sentence-transformers' Transformer module.
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 # Old releases named that file after the kind of model.
@@ -100,9 +102,15 @@ class Modules:
 def read_modules(folder: Path) -> Modules:
     """Reads a sentence-transformers folder.
 
-    A plain language model gets the mean of its last layer.
+    A plain language model gets the mean of its last layer; if its tokens see only those before
+    them, it gets the last token, which alone sees the whole text.
     """
     if not (folder / MODULES).exists():
+        with load_errors(folder):
+            config = read_json(folder / "config.json")
+            is_causal = kind_of(config).is_causal(config)
+        if is_causal:
+            return Modules(folder, Pooling("lasttoken"))
         return Modules(folder)
     kinds = AttributeError, KeyError, RuntimeError, TypeError, ValueError
     with as_input_error(
@@ -242,7 +250,7 @@ def _read_pooling(place: Path, modules: Modules) -> Modules:
     if len(modes) != 1 or modes[0] not in READ_POOLINGS:
         raise InputError(
             f"model {place}: pooling {' + '.join(modes) or 'without a mode'}; supported is one of "
-            "cls, mean, max, weightedmean"
+            f"{', '.join(READ_POOLINGS)}"
         )
     if not config.get("include_prompt", True) and _has_prompt(modules):
         raise InputError(

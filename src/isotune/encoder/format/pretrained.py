@@ -18,6 +18,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import torch
 import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
+from safetensors import safe_open
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -25,8 +26,8 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
-from isotune.encoder.backbone import refuse_other_models
 from isotune.encoder.finished import (
     ADAPTER,
     ADAPTER_CONFIG,
@@ -38,6 +39,7 @@ from isotune.encoder.finished import (
     refuse_unsupported,
 )
 from isotune.encoder.heads import Dense
+from isotune.encoder.kinds import kind_of
 from isotune.errors import InputError, as_input_error
 from isotune.files import CHECKSUMS, inside, read_json
 from isotune.kernels.threads import PROCESS
@@ -102,22 +104,23 @@ SIZES = {
 }
 # The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and
 # pickled weights only where there are no safetensors (`_wanted`). README.md names the licence.
-HUB_FILES = [
+HUB_SETTINGS = [
     "README.md",
     "*.json",
     "*.txt",
     "*.model",
     "*.spm",
-    "model*.safetensors",
     "*/config.json",
     "*/model.safetensors",
 ]
+HUB_FILES = [*HUB_SETTINGS, "model*.safetensors"]
 
 
-def local_folder(model: str | Path) -> Path:
+def local_folder(model: str | Path, weights: bool = True) -> Path:
     """Finds the folder of a model.
 
-    It is the path itself, the bundled model, or a snapshot of a repository on the hub.
+    It is the path itself, the bundled model, or a snapshot of a repository on the hub. Without
+    `weights`, those of the language model are not fetched.
     """
     from huggingface_hub import snapshot_download
 
@@ -130,7 +133,10 @@ def local_folder(model: str | Path) -> Path:
         if isinstance(files, Path):
             folder = files
         else:
-            folder = Path(snapshot_download(name, allow_patterns=_wanted(files)))
+            patterns = HUB_SETTINGS
+            if weights:
+                patterns = _wanted(files)
+            folder = Path(snapshot_download(name, allow_patterns=patterns))
     refuse_unsupported(folder, name)
     return folder
 
@@ -208,7 +214,8 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
     folder, whose checksums were compared, are not searched for NaN.
     """
     with load_errors(folder):
-        refuse_other_models(read_json(folder / "config.json"))
+        kind_of(read_json(folder / "config.json"))
+    _note_adapters(folder)
     model, info = load_weights(AutoModel, folder, dtype)
     if info["missing_keys"] and all(key.startswith("pooler.") for key in info["missing_keys"]):
         # A masked language model has no pooler, and sentence vectors don't use one.
@@ -218,7 +225,50 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
     if not verified:
         _check_finite(folder, model)
     model.config.output_hidden_states = False
+    if hasattr(model.config, "use_cache"):
+        # A decoder would keep its keys and values for a next token.
+        model.config.use_cache = False
     return model
+
+
+def outline_model(folder: Path) -> PreTrainedModel:
+    """The folder's base model without weights.
+
+    What the sizes of the weight files and the names in them tell is checked all the same.
+    """
+    with quiet(), load_errors(folder):
+        kind_of(read_json(folder / "config.json"))
+        _note_adapters(folder)
+        config = _config(AutoModel, folder)
+        with torch.device("meta"):
+            model: PreTrainedModel = AutoModel.from_config(config, trust_remote_code=False)
+        names = _weight_names(folder, f"{model.base_model_prefix}.")
+    # transformers renames the weights of some types, so that only loading tells what fits.
+    if names and get_checkpoint_conversion_mapping(config.model_type) is None:
+        known = model.state_dict().keys()
+        _refuse_wrapped_weights(folder, sorted(known - names), sorted(names - known))
+    return model
+
+
+def _note_adapters(folder: Path) -> None:
+    """Says that the adapters that lie beside a model, in folders of their own, are not used."""
+    names = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER_CONFIG}"))
+    if names:
+        logger.warning(
+            "model %s: it is used without its adapters (%s); to use one, merge it into the model "
+            "by PEFT, and save the result",
+            folder,
+            ", ".join(names),
+        )
+
+
+def _weight_names(folder: Path, prefix: str) -> set[str]:
+    """The names of the weights in a folder's safetensors, without a prefix."""
+    names: set[str] = set()
+    for path in folder.glob("model*.safetensors"):
+        with safe_open(path, "pt") as file:
+            names.update(name.removeprefix(prefix) for name in file.keys())  # noqa: SIM118 (no dict)
+    return names
 
 
 def _check_weight_names(folder: Path, prefix: str, info: Mapping[str, Any]) -> None:
@@ -229,7 +279,14 @@ def _check_weight_names(folder: Path, prefix: str, info: Mapping[str, Any]) -> N
         if key.removeprefix(f"{prefix}.").partition(".")[0] not in TASK_HEADS:
             unexpected.append(key)
     mismatched = sorted(key for key, *_ in info["mismatched_keys"])
-    _refuse_wrapped_weights(folder, missing, info["unexpected_keys"])
+    advice = "config.json has to fit them"
+    if "auto_map" in read_json(folder / "config.json"):
+        advice = (
+            "config.json names code of its own, which never runs here; look for a version of the "
+            "model that transformers reads without code"
+        )
+    else:
+        _refuse_wrapped_weights(folder, missing, info["unexpected_keys"])
     for problem, keys in (
         ("its weight file lacks", missing),
         ("the model doesn't know", unexpected),
@@ -244,9 +301,7 @@ def _check_weight_names(folder: Path, prefix: str, info: Mapping[str, Any]) -> N
         more = ""
         if len(keys) > 3:
             more = f" and {len(keys) - 3} more"
-        raise InputError(
-            f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json has to fit them"
-        )
+        raise InputError(f"model {folder}: {problem} {', '.join(keys[:3])}{more}; {advice}")
 
 
 def _refuse_wrapped_weights(folder: Path, missing: Iterable[str], unknown: Iterable[str]) -> None:

@@ -2,8 +2,8 @@
 
 A `Packed` holds its sentences shortest first, so the sentences of one length are a slice of the
 row. Each slice becomes a dense [sentences, heads, length, features] product. No key is padding;
-only a sliding window needs a mask. If a batch has few tokens and many lengths, as that of a server
-has, the whole row is one product with a mask.
+only a `Reach` that ends needs a mask. If a batch has few tokens and many lengths, as that of a
+server has, the whole row is one product with a mask.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from isotune.data.draws import ragged_random_bits
-from isotune.data.packed import Packed, near_tokens
+from isotune.data.packed import ALL, Packed, Reach
 from isotune.kernels.cpu.dropout import DRAWS, draws_for, dropout_factors
 
 # The next five were set by trials on an AMD EPYC, which docs/log.md tells of.
@@ -67,7 +67,7 @@ def masked_attention(
     value: Tensor,
     packed: Packed,
     scaling: float,
-    window: int | None,
+    reach: Reach = ALL,
     bias: Tensor | None = None,
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape.
@@ -75,9 +75,9 @@ def masked_attention(
     It is one product with a mask [T, T].
     """
     mask = packed.segments[:, None] == packed.segments  # [T, T]
-    near = near_tokens(len(query), window, query.device)
-    if near is not None:
-        mask = mask & near
+    seen = reach.seen(len(query), query.device)
+    if seen is not None:
+        mask = mask & seen
     if bias is not None:
         token_bias = bias.to(query.dtype)[:, packed.positions[:, None], packed.positions]
         mask = token_bias.masked_fill(~mask, -torch.inf)  # [heads, T, T]
@@ -97,10 +97,9 @@ class PlainOptions:
     dropout: float
     """The rate at which single weights are dropped."""
 
-    window: int | None
-    """A token sees the tokens less than this many places away, or all if it is None."""
-
     training: bool
+
+    reach: Reach = ALL
 
 
 class PlainAttention(torch.autograd.Function):
@@ -143,9 +142,9 @@ class PlainAttention(torch.autograd.Function):
             scores = product(q, k.mT)  # [sentences * heads, length, length]
             if bias is not None:
                 scores.unflatten(0, (-1, heads)).add_(bias[:, :length, :length])
-            near = near_tokens(length, options.window, q.device)
-            if near is not None:
-                scores.masked_fill_(~near, -torch.inf)
+            seen = options.reach.seen(length, q.device)
+            if seen is not None:
+                scores.masked_fill_(~seen, -torch.inf)
             weights = _softmax(scores)
             saved += [q, k, v, weights, factor]
             if factor is not None:

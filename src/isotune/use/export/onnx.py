@@ -287,6 +287,8 @@ class PaddedEncoder(nn.Module):
                 if pooling.mask_first:
                     chosen = 1
                 weights = masks * (before == chosen)
+            case "lasttoken":
+                weights = mask * (mask.cumsum(1) == mask.sum(1, keepdim=True))
             case "weightedmean":
                 weights = mask.cumsum(1) * mask
             case _:
