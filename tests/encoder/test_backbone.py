@@ -313,8 +313,10 @@ def test_attention_weights_may_have_another_dropout_rate(
     monkeypatch.delattr(
         "isotune.kernels.cpu.attention._dropout_factors"
     )  # what drops attention weights
+    # Decoders and EuroBERT have no other layers that drop.
+    others = any(isinstance(module, torch.nn.Dropout) for module in backbone.modules())
     with backbone.dropout(0.5, of_attention=0.0):
-        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))  # other layers drop
+        assert torch.equal(last(backbone, tokens), last(backbone, tokens)) != others
 
 
 def test_every_known_type_is_tested_here() -> None:
