@@ -171,3 +171,9 @@ def test_every_training_makes_the_same_number_of_updates() -> None:
 def test_updates_that_are_refused(updates: int, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         changed_study(read_study("own/protocol"), (), options, updates=updates)
+
+
+@pytest.mark.parametrize("text", ["=simcse-unsup", "mine=", "=", "", "simcse-unsup", "mine.txt"])
+def test_an_arm_that_is_neither_a_file_nor_a_name_with_a_recipe_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=f"arm '{text}': give a TOML file .* or NAME=RECIPE"):
+        read_study("own/protocol", [text])

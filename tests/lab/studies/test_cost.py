@@ -90,8 +90,8 @@ def test_runs_that_cant_be_timed_are_told(
     study = Study.from_table(table)
     estimate = Costs(tmp_path / "paces.json").estimate(plan_runs(study, str(tiny_model)), ())
     assert str(estimate) == (
-        "4 runs to make, up to 0.00 hours on this machine; without 4 runs: "
-        "it needs a translation by facebook/wmt19-en-de"
+        "4 runs to make, up to 0 minutes on this machine; the time of 4 runs among them is "
+        "unknown: it needs a translation by facebook/wmt19-en-de"
     )
     estimate += Estimate(1, 36_000.0)
     assert str(estimate).startswith("5 runs to make, up to 10 hours")
@@ -124,3 +124,11 @@ def test_the_papers_runs_are_as_long_as_their_plan_says(name: str, hours: int) -
             (length,) = stage_lengths(run.recipe, "bert-tiny")
             sentences += length.sentences
     assert round(sentences / 10 / 3600) == hours
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1, "1 minute"), (90, "2 minutes"), (5400, "1.50 hours"), (36e6, "10,000 hours")],
+)
+def test_a_short_time_is_told_in_minutes(seconds: float, text: str) -> None:
+    assert str(Estimate(runs=2, seconds=seconds)) == f"2 runs to make, up to {text} on this machine"

@@ -25,7 +25,8 @@ from importlib.resources.abc import Traversable
 from itertools import chain
 from pathlib import Path
 
-from isotune.files import read_toml, toml_files
+from isotune.errors import InputError
+from isotune.files import TOML, read_toml, toml_files
 from isotune.lab.studies.study import AddedArms, Arm, Published, Study
 
 
@@ -67,8 +68,13 @@ def study_text(name: str | Path) -> str:
 def _read_arms(text: str | Path) -> Sequence[Arm]:
     """The arms of a file, or the arm that "NAME=RECIPE" is."""
     name, equals, recipe = str(text).partition("=")
-    if equals and recipe:
+    if name and recipe:
         return [Arm(name=name, recipe=recipe)]
+    if equals or Path(text).suffix != TOML:
+        raise InputError(
+            f"arm '{text}': give a TOML file with [[arms]], or NAME=RECIPE, such as "
+            "SimCSE=simcse-unsup"
+        )
     return AddedArms.from_table(read_toml("arms", text, {}), f"arms {text}").arms
 
 

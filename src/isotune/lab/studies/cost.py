@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -122,14 +123,17 @@ class Estimate:
     def __str__(self) -> str:
         if not self.runs:
             return "no run to make"
-        text = f"{counted(self.runs, 'run')} to make, up to {_hours(self.seconds)} on this machine"
+        text = f"{counted(self.runs, 'run')} to make, up to {_time(self.seconds)} on this machine"
         for reason, count in self.unknown.items():
-            text += f"; without {counted(count, 'run')}: {reason}"
+            text += f"; the time of {counted(count, 'run')} among them is unknown: {reason}"
         return text
 
 
-def _hours(seconds: float) -> str:
+def _time(seconds: float) -> str:
+    """A time in words. Less than an hour is told in minutes, rounded up."""
     hours = seconds / 3600
+    if hours < 1:
+        return counted(ceil(seconds / 60), "minute")
     if hours < 10:
         return f"{hours:.2f} hours"
     return f"{hours:,.0f} hours"
