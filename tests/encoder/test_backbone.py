@@ -343,6 +343,8 @@ def test_a_layer_of_other_features_than_the_last_is_refused() -> None:
             "rope_parameters dynamic: the positions change with the longest text of a batch",
         ),
         ("modernbert", {"rope_scaling": {"type": "longrope"}}, "rope_scaling longrope: .* change"),
+        ("gte", {"rope_scaling": "yarn"}, "rope_scaling 'yarn': it has to be a table"),
+        ("qwen3", {"is_causal": 0}, "is_causal 0: it has to be true or false"),
     ],
 )
 def test_a_setting_that_is_not_tested_here_is_refused(

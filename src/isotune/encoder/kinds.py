@@ -124,7 +124,13 @@ def kind_of(config: Mapping[str, Any]) -> Kind:
 
 def _check_attention(kind: Kind, config: Mapping[str, Any]) -> None:
     """Refuses a decoder that is made bidirectional in a way that isn't tested here."""
-    if not kind.causal or config.get("is_causal") is not False:
+    if not kind.causal:
+        return
+    is_causal = config.get("is_causal")
+    if is_causal is not None and not isinstance(is_causal, bool):
+        # transformers takes 0 for false, and "false" for true.
+        raise InputError(f"is_causal {is_causal!r}: it has to be true or false")
+    if is_causal is not False:
         return
     if kind.unless != IS_CAUSAL or config.get("use_sliding_window"):
         raise InputError(
@@ -137,6 +143,8 @@ def _check_rotation(config: Mapping[str, Any]) -> None:
     """Refuses rotary positions by which the vector of a text depends on the texts beside it."""
     for key in ("rope_parameters", "rope_scaling"):
         settings = config.get(key) or {}
+        if not isinstance(settings, Mapping):
+            raise InputError(f"{key} {settings!r}: it has to be a table of settings")
         # Some models have settings for each type of layer.
         of_layers = [part for part in settings.values() if isinstance(part, Mapping)]
         for part in (settings, *of_layers):

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from isotune.bundled import MODEL_FOLDER, local_model
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.pretrained import local_folder
+from isotune.encoder.format.pretrained import load_errors, local_folder
 from isotune.encoder.heads import Dense
 from isotune.encoder.language import LanguageHead
 from isotune.errors import InputError
@@ -654,3 +654,11 @@ def test_a_model_is_loaded_while_another_is_fetched(
 
         monkeypatch.setattr("isotune.encoder.encoder.local_folder", fetched)
         Encoder.load("from/the-hub")
+
+
+def test_a_key_that_a_library_lacks_is_told_as_such(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match=r"it can't be loaded: KeyError\('ntk'\)"),
+        load_errors(tmp_path),
+    ):
+        raise KeyError("ntk")

@@ -424,6 +424,9 @@ def load_errors(folder: Path) -> Iterator[None]:
         # A damaged pickle raises errors of almost any class.
         reason = str(error) or type(error).__name__
         advice = ""
+        if isinstance(error, KeyError):
+            # Its text is only the key.
+            reason = repr(error)
         if isinstance(error, pickle.UnpicklingError):
             # torch's own text is long, and advises to read the file unsafely.
             refusal = str(error.__context__ or error).partition(" Please use")[0]
