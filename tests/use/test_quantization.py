@@ -53,6 +53,8 @@ def test_ranges_come_back_from_their_file(vectors: np.ndarray, tmp_path: Path) -
     [
         (None, "r.json: it can't be read"),
         ("[]", "r.json: these are no ranges"),
+        # The line stays short with a large file.
+        ("a text " * 1000, "r.json: these are no ranges.{,400}$"),
         ('{"fingerprint": "f", "texts": 1, "least": [1], "greatest": []}', "other features"),
     ],
 )
