@@ -181,7 +181,7 @@ def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
             place = place[2:]
         message = problem["msg"].removeprefix("Value error, ")
         if not isinstance(problem["input"], dict | list | tuple):
-            message += f" (got {problem['input']!r})"
+            message += f" (got {problem['input']!r:.200})"
         line = ": ".join([*map(_from_one, place), message])
         if line not in problems:
             problems.append(line)

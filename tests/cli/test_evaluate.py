@@ -162,3 +162,11 @@ def test_the_cost_of_encoders(
     assert all(cost.sentences_per_second > 0 for cost in costs.values())
     assert "--figure is for --cost" in refused(*words[:-1], "--figure", "2.png")
     assert "give the name of a new file" in refused(*words, "--figure", "cost.png")
+
+
+def test_a_figure_that_cannot_be_drawn_loses_no_result(isotune: Call, tiny_model: Path) -> None:
+    words = ["evaluate", tiny_model, "--tasks", "geometry", "--cost", "--figure", "cost.png"]
+    code, out, err = isotune(*words)
+    assert code == 2
+    assert "Cost of an encoder on this machine" in out
+    assert err.splitlines()[-1].startswith("error: --figure: none of these tasks has a score")

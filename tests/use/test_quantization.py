@@ -40,6 +40,13 @@ def test_bits_are_those_of_sentence_transformers(vectors: np.ndarray, features: 
     assert NumberFormat("binary").width(features) == bits_of(some).shape[1]
 
 
+def test_unknown_vectors_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"unknown kind of vectors 'int4'.* Known: binary, float32"
+    ):
+        NumberFormat("int4")
+
+
 def test_ranges_come_back_from_their_file(vectors: np.ndarray, tmp_path: Path) -> None:
     ranges = Ranges.of(vectors, "f")
     path = tmp_path / "r.json"
@@ -53,6 +60,8 @@ def test_ranges_come_back_from_their_file(vectors: np.ndarray, tmp_path: Path) -
     [
         (None, "r.json: it can't be read"),
         ("[]", "r.json: these are no ranges"),
+        # The line stays short with a large file.
+        ("a text " * 1000, "r.json: these are no ranges.{,400}$"),
         ('{"fingerprint": "f", "texts": 1, "least": [1], "greatest": []}', "other features"),
     ],
 )

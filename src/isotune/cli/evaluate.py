@@ -117,20 +117,20 @@ def evaluate(
     if cost:
         costs = {name: measure_cost(encoder) for name, encoder in encoders.items()}
         comparison = comparison.model_copy(update={"costs": costs})
-    if figure is not None:
-        _draw(comparison, figure, shown)
     if form:
         from isotune.evaluation import score_table
 
         print(score_table(comparison, shown).text(form), end="")
-        return
-    if not as_json:
+    elif not as_json:
         _print_tables(comparison, aggregation, metric, shown)
     if calibrate:
         calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
         comparison = comparison.model_copy(update={"calibrations": calibrations})
     if as_json:
         print(comparison.model_dump_json(indent=2))
+    # The scores are printed already, so a figure that can't be drawn loses none of them.
+    if figure is not None:
+        _draw(comparison, figure, shown)
 
 
 def _load_encoders(

@@ -7,7 +7,7 @@ those of sentence-transformers' `quantize_embeddings`, where "binary" is called 
 """
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Vectors
-from isotune.errors import InputError, as_input_error, invalid
+from isotune.errors import InputError, as_input_error, invalid, unknown
 from isotune.files import write_text
 
 Kind = Literal["float32", "int8", "binary"]
@@ -25,6 +25,13 @@ Numbers = NDArray[Any]
 """Vectors as they are written."""
 # The steps between the least and the greatest value of a feature.
 STEPS = 255
+
+
+def check_kind(kind: str) -> None:
+    """Refuses a name of vectors that there are not."""
+    kinds = get_args(Kind)
+    if kind not in kinds:
+        raise unknown("kind of vectors", str(kind), kinds)
 
 
 class Ranges(BaseModel):
@@ -99,7 +106,11 @@ class NumberFormat:
         """Without ranges, int8 takes those of the first vectors that it gets.
 
         The fingerprint is that of the encoder, which only these ranges need.
+
+        Raises:
+            InputError: there is no such kind.
         """
+        check_kind(kind)
         self.kind = kind
         self.fingerprint = fingerprint
         self.ranges = ranges

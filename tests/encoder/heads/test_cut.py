@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,9 +59,9 @@ def test_a_folder_may_name_more_features_than_there_are(encoder: Encoder, tmp_pa
     assert Encoder.load(tmp_path / "saved").dimension == 32
 
 
-@pytest.mark.parametrize("dimensions", [0, 33])
-def test_features_that_there_are_not_are_refused(tiny_model: Path, dimensions: int) -> None:
-    message = f"dimensions {dimensions}: the encoder's vectors have 32 features; give that many"
+@pytest.mark.parametrize("dimensions", [0, 33, 8.0, "8", True])
+def test_features_that_there_are_not_are_refused(tiny_model: Path, dimensions: Any) -> None:
+    message = f"dimensions {dimensions!r}: .* have 32 features; give a whole number from 1 to 32"
     with pytest.raises(InputError, match=message):
         Encoder.load(tiny_model, dimensions=dimensions)
 

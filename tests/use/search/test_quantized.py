@@ -70,6 +70,16 @@ def test_bits_that_fill_no_bytes_are_refused(encoder: Encoder, tmp_path: Path) -
     assert index.description["vectors"] == "float32"
 
 
+def test_unknown_vectors_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+    message = "unknown kind of vectors 'ubinary': did you mean 'binary'"
+    with pytest.raises(InputError, match=message):
+        Index.create(tmp_path / "index", encoder, vectors="ubinary")
+    index = Index.create(tmp_path / "index", encoder)
+    with pytest.raises(InputError, match=message):
+        index.compare("ubinary")
+    assert Index.open(index.folder).description["vectors"] == "float32"
+
+
 def test_an_index_changes_what_it_compares(
     encoder: Encoder, many: list[Document], tmp_path: Path
 ) -> None:

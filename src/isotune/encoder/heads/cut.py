@@ -44,15 +44,15 @@ def cut(heads: Heads, dimensions: int) -> Heads:
     """The heads with a cut to this many features, in place of the cut that they may have.
 
     Raises:
-        InputError: the vectors have fewer features.
+        InputError: the vectors have fewer features, or this is no whole number.
     """
     whole = heads.first(len(heads))
     if is_cut(heads):
         whole = heads.first(len(heads) - 1)
-    if not 1 <= dimensions <= whole.dimension:
+    if type(dimensions) is not int or not 1 <= dimensions <= whole.dimension:
         raise InputError(
-            f"dimensions {dimensions}: the encoder's vectors have {whole.dimension} features; give "
-            "that many or fewer"
+            f"dimensions {dimensions!r:.50}: the encoder's vectors have {whole.dimension} "
+            f"features; give a whole number from 1 to {whole.dimension}"
         )
     if dimensions < whole.dimension:
         whole.append(Cut(whole.dimension, dimensions))

@@ -36,7 +36,7 @@ from isotune.evaluation.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
-from isotune.use.quantization import Kind
+from isotune.use.quantization import Kind, check_kind
 from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 from isotune.use.tables import to_tables
@@ -343,9 +343,10 @@ class Index:
         keeps the float32 vectors. A search is approximate then. `add` makes the smaller vectors.
 
         Raises:
-            InputError: 8 doesn't divide the number of features of binary vectors.
+            InputError: there are no such vectors, or 8 doesn't divide the number of features of
+                binary ones.
         """
-        _check_bits(vectors, self.description["dimension"])
+        _check_vectors(vectors, self.description["dimension"])
         with _changing(self.folder):
             self.store.compare(vectors)
             self._describe({**self.description, "vectors": vectors})
@@ -495,7 +496,7 @@ def _description(
     encoder: str | Path | Encoder, loaded: Encoder, precision: Precision | None, vectors: Kind
 ) -> dict[str, Any]:
     """What `index.json` says of an encoder; one that was not loaded by its name has no name."""
-    _check_bits(vectors, loaded.dimension)
+    _check_vectors(vectors, loaded.dimension)
     name = None
     if not isinstance(encoder, Encoder):
         name = str(encoder)
@@ -511,8 +512,9 @@ def _description(
     }
 
 
-def _check_bits(vectors: Kind, dimension: int) -> None:
-    """Refuses bits of vectors that don't fill whole bytes, which LanceDB can't index."""
+def _check_vectors(vectors: Kind, dimension: int) -> None:
+    """Refuses unknown vectors, and bits that don't fill whole bytes, which LanceDB can't index."""
+    check_kind(vectors)
     if vectors == "binary" and dimension % 8:
         raise InputError(
             f"binary vectors in an index: 8 has to divide the number of features, which is "
