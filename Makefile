@@ -14,7 +14,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 
 PINS := constraints.txt pyproject.toml
-PIP := .venv/bin/pip --disable-pip-version-check install --constraint constraints.txt
+PIP := .venv/bin/pip --disable-pip-version-check install --no-compile --constraint constraints.txt
 PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP) -qq
 
 # Of what pip says, these lines show how far it is. They name each package that it has fetched.
