@@ -65,7 +65,9 @@ def is_cut(heads: Heads) -> bool:
 
 
 def cut_units(vectors: NDArray[np.float32], dimensions: int) -> NDArray[np.float32]:
-    """The first features of vectors [N, d], each scaled to length 1: [N, dimensions]."""
+    """The first features of vectors [N, d] of length 1, scaled to length 1: [N, dimensions]."""
+    if dimensions == vectors.shape[1]:
+        return vectors
     first = torch.from_numpy(vectors[:, :dimensions])
     units: NDArray[np.float32] = torch.nn.functional.normalize(first, dim=-1).numpy()
     return units
