@@ -121,13 +121,21 @@ def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index |
     from isotune.use.search import Index
 
     description = Index.open(folder).description
-    kept = description["dimension"]
-    for encoder in encoders.values():
-        if encoder.dimension < kept:
+    name = _name_of(description["fingerprint"], description["dimension"], encoders)
+    if name is None:
+        # The index says which encoder it needs.
+        name = next(iter(encoders))
+    return Index.open(folder, encoders[name])
+
+
+def _name_of(fingerprint: str, dimension: int, encoders: Mapping[str, Encoder]) -> str | None:
+    """The name of the encoder that has this fingerprint with so many features; None if none has."""
+    for name, encoder in encoders.items():
+        if encoder.dimension < dimension:
             continue
-        if encoder.cut_to(kept).fingerprint() == description["fingerprint"]:
-            return Index.open(folder, encoder)
-    return Index.open(folder, next(iter(encoders.values())))
+        if encoder.cut_to(dimension).fingerprint() == fingerprint:
+            return name
+    return None
 
 
 def _read_ranges(path: Path | None, encoders: Mapping[str, Encoder]) -> dict[str, Ranges]:
@@ -138,13 +146,12 @@ def _read_ranges(path: Path | None, encoders: Mapping[str, Encoder]) -> dict[str
     from isotune.use.quantization import Ranges
 
     ranges = Ranges.read(path)
-    kept = len(ranges.least)
-    for name, encoder in encoders.items():
-        if encoder.dimension < kept:
-            continue
-        if encoder.cut_to(kept).fingerprint() == ranges.fingerprint:
-            return {name: ranges}
-    raise InputError(f"{path}: the ranges are of no encoder that is served; name that encoder too")
+    name = _name_of(ranges.fingerprint, len(ranges.least), encoders)
+    if name is None:
+        raise InputError(
+            f"{path}: the ranges are of no encoder that is served; name that encoder too"
+        )
+    return {name: ranges}
 
 
 def _local_hosts(address: str, host: str, keys: Sequence[str]) -> tuple[str, ...]:
