@@ -10,6 +10,7 @@ from .comparison import resampled_scores as resampled_scores
 from .comparison import versions as versions
 from .comparison import with_controls as with_controls
 from .costs import measure_cost as measure_cost
+from .costs import seconds_of_encoding as seconds_of_encoding
 from .formats import Cell as Cell
 from .formats import Format as Format
 from .formats import ScoreTable as ScoreTable

@@ -24,7 +24,6 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ from isotune.evaluation import (
     cosine_similarities,
     evaluation_of,
     load_tasks,
+    seconds_of_encoding,
 )
 from isotune.files import (
     CHECKSUMS,
@@ -79,9 +79,6 @@ EVALUATION = "evaluation.json"
 
 VALUES = "values.npz"
 """The cosines of a task's pairs, or the measures of its queries, under the task's name."""
-
-WARMED = 8
-"""The sentences that are encoded before encoding is timed."""
 
 CHECKPOINTS = ("last.safetensors", "best-*.safetensors")
 """The files that a training needs to be resumed."""
@@ -242,24 +239,14 @@ def _score(job: Job, task: str, encoder: Encoder) -> None:
             write_arrays(part / VALUES, {PAIRS: cosine_similarities(encoder, pairs)})
         elif task.startswith(f"{ENCODING}:"):
             _, _, name = task.partition(":")
-            write_arrays(part / VALUES, {task: np.array([seconds_of_encoding(encoder, name)])})
+            (timed,) = load_tasks([name])
+            sentences = list(dict.fromkeys(sentences_of(timed)))
+            seconds = seconds_of_encoding(encoder, sentences)
+            write_arrays(part / VALUES, {task: np.array([seconds])})
         else:
             _score_on_task(job, task, encoder, part)
         names = sorted(path.name for path in part.iterdir())
         write_text(part / CHECKSUMS, checksums(part, names))
-
-
-def seconds_of_encoding(encoder: Encoder, name: str) -> float:
-    """The seconds in which an encoder encodes the different sentences of a task.
-
-    The first sentences are encoded before, because the first call is slower.
-    """
-    (task,) = load_tasks([name])
-    sentences = list(dict.fromkeys(sentences_of(task)))
-    encoder.encode(sentences[:WARMED])
-    began = perf_counter()
-    encoder.encode(sentences)
-    return perf_counter() - began
 
 
 def sentences_of(task: Task) -> list[str]:
