@@ -312,10 +312,12 @@ def _drop(path: Path) -> None:
 def _train(job: Job) -> None:
     """Trains a run or resumes it. Does nothing if its training is over and its encoder there."""
     folder = job.folder
-    if job.can_be_resumed and is_finished(folder):
+    # This reads the checkpoints.
+    resumes = job.can_be_resumed
+    if resumes and is_finished(folder):
         remove_checkpoints(folder)
         return
-    if job.can_be_resumed:
+    if resumes:
         result = train(out=folder, resume=True, quiet=True)
     else:
         # The run was killed before it began, or its encoder is needed again.
