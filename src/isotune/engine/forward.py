@@ -81,8 +81,13 @@ def bytes_for_weights(encoder: Encoder) -> int:
 
     All are float32.
     """
+    return 3 * 4 * trained_weights(encoder)
+
+
+def trained_weights(encoder: Encoder) -> int:
+    """The number of the backbone's trained weights."""
     weights = encoder.backbone.parameters()
-    return 3 * 4 * sum(weight.numel() for weight in weights if weight.requires_grad)
+    return sum(weight.numel() for weight in weights if weight.requires_grad)
 
 
 def _keeping_blocks(backbone: Backbone) -> int:

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 from isotune.encoder.encoder import Encoder
-from isotune.engine.forward import bytes_for_weights, chunk_that_fits
+from isotune.engine.forward import bytes_for_weights, chunk_that_fits, trained_weights
 from isotune.engine.loader import Encode, StepLoader, unit_vectors
 from isotune.engine.objectives import Objectives
 from isotune.engine.step import (
@@ -406,8 +406,7 @@ class StageTraining:
         advice = ""
         if needed > free:
             advice = "; frozen_blocks makes it less, by training the upper blocks alone"
-        # The gradient and two averages, in float32.
-        trained = needed / 12 / 1e6
+        trained = trained_weights(self.encoder) / 1e6
         self.run.recorder.say(
             f"stage {self.progress.stage + 1}: the gradient and AdamW's averages of {trained:,.1f} "
             f"million trained weights take {needed / 1e6:,.0f} MB of memory, and {free / 1e6:,.0f} "
