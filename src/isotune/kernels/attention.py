@@ -77,8 +77,7 @@ def _for_heads(x: Tensor, heads: int) -> Tensor:
     fewer = x.shape[1]
     if fewer == heads:
         return x
-    repeated = x.unsqueeze(2).expand(-1, -1, heads // fewer, -1)
-    return repeated.flatten(1, 2)
+    return x.repeat_interleave(heads // fewer, 1)
 
 
 AttentionInterface.register(PACKED, packed_attention)
