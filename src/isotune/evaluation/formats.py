@@ -10,7 +10,7 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Format: TypeAlias = Literal["csv", "latex", "markdown"]
 
@@ -21,6 +21,18 @@ LATEX_SIGNS = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
 }
 """What is written for a sign that has a meaning in LaTeX."""
+
+
+class CellMarks(NamedTuple):
+    """How a format marks what a cell says. A %s stands for the text."""
+
+    best: str
+    beaten: str
+    deviation: str
+
+
+LATEX = CellMarks(r"\textbf{%s}", r"\textsuperscript{%s}", r" {\scriptsize $\pm$ %s}")
+MARKDOWN = CellMarks("**%s**", "<sup>%s</sup>", " ± %s")
 
 
 @dataclass(frozen=True)
@@ -103,21 +115,10 @@ class ScoreTable:
         lines.append(r"\midrule")
         for name, cells in self.rows.items():
             texts = [self.marks[name], _latex_text(name)]
-            texts += [self._latex_cell(cell) for cell in cells]
+            texts += [self._cell(cell, LATEX) for cell in cells]
             lines.append(_latex_line(texts))
         lines += [r"\bottomrule", r"\end{tabular}"]
         return "\n".join(lines) + "\n"
-
-    def _latex_cell(self, cell: Cell) -> str:
-        text = _latex_text(cell.value)
-        if cell.is_best:
-            text = rf"\textbf{{{text}}}"
-        beaten = self._beaten(cell)
-        if beaten:
-            text += rf"\textsuperscript{{{beaten}}}"
-        if cell.deviation:
-            text += rf" {{\scriptsize $\pm$ {cell.deviation}}}"
-        return text
 
     def _markdown(self) -> str:
         """A table of GitHub's Markdown, with its title above and its note below."""
@@ -126,20 +127,21 @@ class ScoreTable:
         lines.append(_markdown_line(["---", "---", *["---:" for _ in self.columns]]))
         for name, cells in self.rows.items():
             texts = [self.marks[name], _markdown_text(name)]
-            texts += [self._markdown_cell(cell) for cell in cells]
+            texts += [self._cell(cell, MARKDOWN) for cell in cells]
             lines.append(_markdown_line(texts))
         lines += ["", self.note]
         return "\n".join(lines) + "\n"
 
-    def _markdown_cell(self, cell: Cell) -> str:
+    def _cell(self, cell: Cell, marks: CellMarks) -> str:
+        """A score, its marks and its deviation."""
         text = cell.value
         if cell.is_best:
-            text = f"**{text}**"
+            text = marks.best % text
         beaten = self._beaten(cell)
         if beaten:
-            text += f"<sup>{beaten}</sup>"
+            text += marks.beaten % beaten
         if cell.deviation:
-            text += f" ± {cell.deviation}"
+            text += marks.deviation % cell.deviation
         return text
 
 
