@@ -15,7 +15,7 @@ from isotune.kernels import Precision
 if TYPE_CHECKING:
     from isotune.encoder.calibration import Calibration
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import Comparison, ResampledScores, Task
+    from isotune.evaluation import Comparison, Format, ResampledScores, Task
     from isotune.evaluation.results import Aggregation, Metric
 
 TASKS = (
@@ -99,8 +99,6 @@ def evaluate(
     Classification, also of the named transfer tasks: can a simple classifier find the labels of new
     texts by their vectors? Geometry: how are the vectors distributed?
     """
-    from isotune.evaluation import measure_cost
-
     paths = list(dict.fromkeys(encoder))
     if calibrate:
         _check_calibration(paths, tasks, dimensions)
@@ -115,12 +113,9 @@ def evaluate(
     encoders, shown = _load_encoders(paths, dimensions, precision)
     comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
     if cost:
-        costs = {name: measure_cost(encoder) for name, encoder in encoders.items()}
-        comparison = comparison.model_copy(update={"costs": costs})
+        comparison = _with_costs(comparison, encoders)
     if form:
-        from isotune.evaluation import score_table
-
-        print(score_table(comparison, shown).text(form), end="")
+        _print_for_paper(comparison, shown, form)
     elif not as_json:
         _print_tables(comparison, aggregation, metric, shown)
     if calibrate:
@@ -155,6 +150,21 @@ def _load_encoders(
             encoders[path + ending] = whole.cut_to(kept)
             shown[path + ending] = label + ending
     return encoders, shown
+
+
+def _with_costs(comparison: Comparison, encoders: Mapping[str, Encoder]) -> Comparison:
+    """The comparison with what each encoder costs."""
+    from isotune.evaluation import measure_cost
+
+    costs = {name: measure_cost(encoder) for name, encoder in encoders.items()}
+    return comparison.model_copy(update={"costs": costs})
+
+
+def _print_for_paper(comparison: Comparison, shown: Mapping[str, str], form: Format) -> None:
+    """Prints all scores as a table for a paper, and nothing else."""
+    from isotune.evaluation import score_table
+
+    print(score_table(comparison, shown).text(form), end="")
 
 
 def _check_figure(path: Path, cost: bool) -> None:
