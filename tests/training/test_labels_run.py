@@ -62,6 +62,33 @@ def start_weights(tiny_model: Path) -> dict[str, torch.Tensor]:
     return load_file(tiny_model / "model.safetensors")
 
 
+def test_texts_that_are_gathered_by_class_are_no_collapse(tmp_path: Path) -> None:
+    words = {"animal": ("cat", "dog", "cow", "hen"), "food": ("bread", "milk", "rice", "soup")}
+    places = ("house", "garden", "village", "river", "road", "hill", "wood", "market", "field")
+    rows = [
+        LabelledSentence(f"the {word} in the {place}", label)
+        for label, of_label in words.items()
+        for word in of_label
+        for place in places
+    ]
+    result = isotune.train(
+        rows=rows,
+        method="supcon",
+        steps=40,
+        eval_every=40,
+        learning_rate=1e-3,
+        batch_size=32,
+        dev="none",
+        tasks=["stsb-open"],
+        out=tmp_path / "run",
+        quiet=True,
+    )
+    spaces = metrics(result.folder, "space")
+    assert spaces[-1]["effective_rank"] < spaces[0]["effective_rank"] / 2
+    warnings = [record["message"] for record in metrics(result.folder, "warning")]
+    assert not any("the space is collapsing" in message for message in warnings)
+
+
 def test_a_classifier_is_kept_beside_an_encoder_that_stays_as_it_is(
     learn: Train, labelled: list[LabelledSentence], tiny_model: Path
 ) -> None:

@@ -207,6 +207,9 @@ class Selection:
     monitored: Packed
     """The sentences that show a collapse."""
 
+    gathers_classes: bool
+    """Whether the method gathers the texts of a class, which lowers the effective rank."""
+
     options: TrainingOptions
     recorder: Recorder
     progress: Progress
@@ -246,7 +249,7 @@ class Selection:
         keep = self._keeps(scores.dev, forgotten)
         self._record(scores, lost, keep)
         self.recorder.say(f"step {progress.step} of {total}: {_words_of(scores, lost, keep)}")
-        collapse = _collapse(scores.space, progress.start_space)
+        collapse = self._collapse(scores.space, progress.start_space)
         if collapse:
             self._warn(
                 f"the space is collapsing: the {collapse} on a sample of the text; "
@@ -266,6 +269,16 @@ class Selection:
                 f"{progress.stale} evaluations were no better, at step {progress.step} of {total}"
             )
         return keep
+
+    def _collapse(self, space: Mapping[str, float], start: Mapping[str, float]) -> str:
+        """How the space has closed up since the start; empty if it has not."""
+        rank = space["effective_rank"]
+        if rank < start["effective_rank"] / 2 and not self.gathers_classes:
+            return f"effective rank fell from {start['effective_rank']:.1f} to {rank:.1f}"
+        cosine = space["mean_cosine"]
+        if cosine > max(0.95, start["mean_cosine"] + 0.01):
+            return f"mean cosine rose from {start['mean_cosine']:.2f} to {cosine:.2f}"
+        return ""
 
     def lost(self, general: float | None) -> float:
         """How far a score on general pairs is below that of the stage's start, Spearman x 100.
@@ -336,17 +349,6 @@ def _words_of(scores: StepScores, lost: float, keep: bool) -> str:
     parts.append(f"mean cosine {scores.space['mean_cosine']:.3f}")
     parts.append(f"effective rank {scores.space['effective_rank']:.1f}")
     return ", ".join(parts)
-
-
-def _collapse(space: Mapping[str, float], start: Mapping[str, float]) -> str:
-    """How the space has closed up since the start; empty if it has not."""
-    rank = space["effective_rank"]
-    if rank < start["effective_rank"] / 2:
-        return f"effective rank fell from {start['effective_rank']:.1f} to {rank:.1f}"
-    cosine = space["mean_cosine"]
-    if cosine > max(0.95, start["mean_cosine"] + 0.01):
-        return f"mean cosine rose from {start['mean_cosine']:.2f} to {cosine:.2f}"
-    return ""
 
 
 @fast_float32()

@@ -96,6 +96,7 @@ class StageTraining:
             scorer,
             general_scorer(options, run.workers),
             monitored_sentences(self.loader.monitored),
+            bool(objectives.method.classes),
             self.options,
             run.recorder,
             progress,
