@@ -267,3 +267,13 @@ def _anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     titles = HEADING.findall(FENCE.sub("", page.read_text("utf-8")))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_picture_of_gains_has_the_numbers_of_the_results() -> None:
+    rows = (ROOT / "docs" / "results.md").read_text("utf-8").splitlines()
+    for gain in json.loads((ROOT / "docs" / "gains.json").read_text("utf-8")):
+        row = next(line for line in rows if line.startswith(f"| {gain['have']} |"))
+        for name in gain.keys() & {"before", "after"}:
+            assert f"{gain[name]:.2f}" in row
+        for end in (gain["low"], gain["high"]):
+            assert f"{end:+.2f}" in row
