@@ -71,7 +71,7 @@ def _gains_figure(found: Sequence[Gain]) -> Figure:
             f"{title}: {change_words(gain.before, gain.after)}",
             (0, place),
             xycoords=("axes fraction", "data"),
-            xytext=(0, 7),
+            xytext=(0, 8),
             textcoords="offset points",
             fontsize=9,
         )
@@ -82,7 +82,7 @@ def _gains_figure(found: Sequence[Gain]) -> Figure:
 def draw_gains(ax: Axes, found: Sequence[Gain], thickness: float = 6) -> None:
     """Draws each difference from the start as a point, with its interval as a bar, from the top."""
     rows = np.arange(len(found))
-    ax.vlines(np.zeros(len(found)), rows - 0.18, rows + 0.18, color=INK, linewidth=1.5)
+    ax.vlines(np.zeros(len(found)), rows - 0.13, rows + 0.13, color=INK, linewidth=1.5)
     ends = [0.0]
     for place, gain in enumerate(found):
         difference = 100 * (gain.after - gain.before)
@@ -98,13 +98,7 @@ def draw_gains(ax: Axes, found: Sequence[Gain], thickness: float = 6) -> None:
                 solid_capstyle="butt",
                 alpha=0.55,
             )
-        ax.plot(
-            [difference],
-            [place],
-            color=_gain_colour(gain),
-            marker="o",
-            markersize=1.4 * thickness,
-        )
+        ax.plot([difference], [place], color=INK, marker="o", markersize=1.2 * thickness)
     margin = 0.06 * (max(ends) - min(ends)) or 1
     ax.set_xlim(min(ends) - margin, max(ends) + margin)
     ax.set_yticks([])

@@ -159,12 +159,12 @@ function drawHit(hit, words) {
   const columns = new Map(Object.entries(hit.columns));
   const title = taken(columns, TITLES);
   const link = taken(columns, LINKS);
-  const head = [];
-  if (title) head.push(element("div", linked(title, link), { class: "title" }));
-  if (link && !title) head.push(element("div", linked(link, link)));
+  const parts = [passage(hit.text, words)];
+  if (title) parts.unshift(element("div", linked(title, link), { class: "title" }));
+  if (link && !title) parts.push(element("div", linked(link, link)));
   const rest = [...columns].map(([name, value]) => `${name}: ${value}`);
   const details = [`cosine ${hit.cosine.toFixed(3)}`, hit.id, ...rest].join(" · ");
-  return element("li", [...head, passage(hit.text, words), element("div", details, { class: "soft" })]);
+  return element("li", [...parts, element("div", details, { class: "soft" })]);
 }
 
 // The value of the first column that has one of the names; the column is then removed.
