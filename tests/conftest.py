@@ -58,6 +58,7 @@ def _seed() -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the figures of reports empty: drawing them takes half of a short run's time."""
     monkeypatch.setattr("isotune.report.figures.svg", lambda *_: "<svg></svg>")
+    monkeypatch.setattr("isotune.report.share.save_png", lambda *_: None)
 
 
 M = TypeVar("M", bound=Method)

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 
+from isotune.evaluation.examples import Examples
 from isotune.report import write_report
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,18 +24,25 @@ GALLERY = DOCS / "gallery"
 RUN = GALLERY / "questions-run"
 WORDS = GALLERY / "report.txt"
 COMMAND = ("train", "questions.tsv", "--recipe", "consert-sif", "--out", "questions-run")
-FILES = ("data.json", "evaluation.json", "metrics.jsonl", "recipe.toml", "text-changes.json")
-BELOW = "Learning curve"
+FILES = (
+    "data.json",
+    "evaluation.json",
+    "examples.json",
+    "metrics.jsonl",
+    "recipe.toml",
+    "text-changes.json",
+)
+BELOW = "Your sentences"
 """The heading of the first section that is not in the picture."""
 
-SIZE = "1000,885"
-COLOURS = 64
+SIZE = "1000,1400"
+COLOURS = 128
 COLOUR_SCHEMES = {"dark": 0, "light": 1}
 """The numbers by which Chromium knows them."""
 
 
 class Words(HTMLParser):
-    """The words of a page, without its style."""
+    """The words of a page, without its style and scripts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,11 +50,11 @@ class Words(HTMLParser):
         self._in_style = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes where a style begins."""
-        self._in_style = tag == "style"
+        """Notes where a style or a script begins."""
+        self._in_style = tag in ("style", "script")
 
     def handle_endtag(self, tag: str) -> None:
-        """Notes where a style ends."""
+        """Notes where a style or a script ends."""
         self._in_style = False
 
     def handle_data(self, data: str) -> None:
@@ -76,6 +84,7 @@ def main() -> None:
         for name in FILES:
             text = (folder / "questions-run" / name).read_text("utf-8")
             (RUN / name).write_text(text.replace(f"{folder.resolve()}{os.sep}", ""), "utf-8")
+        _drop_neighbours(RUN / "examples.json")
         copy = shutil.copytree(RUN, folder / "copy" / RUN.name)
         page = write_report(copy)
         WORDS.write_text(words_shown(page), "utf-8")
@@ -83,6 +92,12 @@ def main() -> None:
             _take_picture(page, GALLERY / f"report-{scheme}.png", number)
     verdict = json.loads((RUN / "evaluation.json").read_text("utf-8"))["verdict"]
     print(f"docs/gallery.md has to say: {verdict['word']}, {verdict['why']}")
+
+
+def _drop_neighbours(path: Path) -> None:
+    """Drops the neighbours of sentences, which are below the picture and take most of the file."""
+    examples = Examples.read(path).model_copy(update={"neighbours": None})
+    path.write_text(examples.model_dump_json(indent=2) + "\n", "utf-8")
 
 
 def _take_picture(page: Path, picture: Path, colour_scheme: int) -> None:

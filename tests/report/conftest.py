@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from isotune.evaluation import GROUPS, Evaluation, RunEvaluation, STSResult
+from isotune.evaluation.examples import Examples, Neighbours, pair_examples
 from isotune.evaluation.results import Aggregates, Correlations, Difference, SubsetResult
+from isotune.evaluation.text_changes import NewNearest, TextChanges
 from isotune.report.stages import sealed
 
 
@@ -46,12 +48,18 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
+        if self.open and self.open[-1] not in ("style", "script"):
             self.words.append(data)
 
     @property
     def text(self) -> str:
         return " ".join(" ".join(self.words).split())
+
+    @property
+    def neighbours(self) -> str:
+        """What the page's script reads."""
+        (found,) = re.findall(r'<script id="neighbours"[^>]*>(.*?)</script>', self.html)
+        return str(found)
 
     @property
     def headings(self) -> list[str]:
@@ -237,4 +245,29 @@ def make_run(parent: Path) -> Path:
         after=after.astype(np.float32),
         task=np.array("stsb dev"),
     )
+    set_examples(folder, "a cat")
+    lines = ["search in this text:", "  isotune index e t", "  isotune search i"]
+    (folder / "next.json").write_text(json.dumps(lines))
     return folder
+
+
+def set_examples(run: Path, text: str) -> None:
+    """Gives a run examples with this text."""
+    texts = [(text, "a tomcat"), ("a dog", "a car"), ("rain", "a stone")]
+    gold, before, after = np.array([[3.0, 1, 2], [1, 2, 3], [2, 3, 1]])
+    near = Neighbours(
+        sentences=(text, "b", "c"),
+        before=((1,), (2,), (1,)),
+        before_cosines=((0.9,), (0.9,), (0.9,)),
+        after=((2,), (2,), (1,)),
+        after_cosines=((0.8,), (0.7,), (0.7,)),
+    )
+    examples = Examples(
+        people=pair_examples(texts, gold, before, after), people_of="stsb", neighbours=near
+    )
+    (run / "examples.json").write_text(examples.model_dump_json())
+    nearest = (NewNearest(sentence="old", before="b", after="c"),)
+    changes = TextChanges(
+        sentences=3, agreement=0.5, same_nearest=0.5, same_neighbours=0.5, new_nearest=nearest
+    )
+    (run / "text-changes.json").write_text(changes.model_dump_json())

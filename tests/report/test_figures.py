@@ -1,10 +1,26 @@
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from isotune.report.figures import before_and_after, learning_curves
+from isotune.evaluation import RunEvaluation
+from isotune.evaluation.results import Gain
+from isotune.report import panels, save_png
+from isotune.report.drawing import BLUE, GREEN, VERMILION
+from isotune.report.facts import space_words
+from isotune.report.figures import (
+    FEWEST_POINTS,
+    before_and_after,
+    draw_gains,
+    gains,
+    learning_curves,
+    on_one_axis,
+    space_monitor,
+)
+from isotune.report.share import DPI, share_figure
 from isotune.report.stages import StageRecords
 
 Records = list[dict[str, Any]]
@@ -80,7 +96,7 @@ def texts(svg: str) -> list[str]:
         ),
         (
             train(5),
-            [{**record, "f1": 0.7} for record in dev([0.3, 0.5], metric="mean")],
+            [{**record, "f1": 0.7} for record in dev([0.3, 0.5, 0.5], metric="mean")],
             {"mean", "F1"},
             set(),
         ),
@@ -98,7 +114,7 @@ def test_every_stage_has_a_figure_that_names_it() -> None:
     first = stage(train(20, cross_entropy=1), dev([0.3, 0.5, 0.4], best=1))
     second = stage(
         [{**r, "step": r["step"] + 20} for r in train(10, flow=2)],
-        dev([0.5, 0.45], start=20),
+        dev([0.5, 0.45, 0.4], start=20),
         number=2,
     )
     first_words, second_words = (texts(svg) for svg in learning_curves([first, second]))
@@ -107,6 +123,65 @@ def test_every_stage_has_a_figure_that_names_it() -> None:
     assert "kept: 50.00 at step 10" in first_words
     assert "kept: 50.00 at its start" in second_words
     assert "Stage 1: simcse" not in texts(learning_curve(train(5), []))
+
+
+def test_two_points_are_no_curve() -> None:
+    short = stage(train(2), dev([0.3, 0.5]), space((0, 0.9, 3.0), (10, 0.2, 9.0)))
+    assert learning_curves([short]) == []
+    assert space_monitor([short]) == []
+    assert space_words([short], FEWEST_POINTS) == [
+        "Stage 1: simcse: mean cosine 0.900 → 0.200, effective rank 3.0 → 9.0."
+    ]
+
+
+GAINS = (
+    Gain("dev", "mine.tsv", 0.5, 0.6, 0.05, 0.15),
+    Gain("task", "stsb", 0.5, 0.49, -0.03, 0.01),
+    Gain("task", "sts16", 0.5, 0.4, -0.12, -0.08),
+    Gain("labels", "", 0.5, 0.6),
+)
+
+
+def test_each_difference_has_its_interval_beside_the_start() -> None:
+    _, (ax,) = panels([""])
+    draw_gains(ax, GAINS)
+    bars = [line for line in ax.lines if len(line.get_xdata()) == 2]
+    ends = [[round(float(end)) for end in bar.get_xdata()] for bar in bars]
+    assert ends == [[5, 15], [-3, 1], [-12, -8]]
+    assert [bar.get_color() for bar in bars] == [GREEN, BLUE, VERMILION]
+    points = [round(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    assert points == [10, -1, -10, 10]
+    (zeros,) = ax.collections
+    assert all(path.vertices[0, 0] == 0 for path in zeros.get_paths())
+    low, high = ax.get_xlim()
+    assert low < -12
+    assert high > 15
+
+
+def test_the_differences_are_described_and_named() -> None:
+    words = texts(gains(GAINS))
+    for name in ("Dev data mine.tsv, which chose the step: +10.00", "STS-B: -1.00", "the start"):
+        assert name in words
+    assert "fell from 50.00 to 40.00: -10.00 points, 95 % interval" in gains(GAINS)
+
+
+def test_tasks_share_one_axis() -> None:
+    scores = {"STS-B": (0.4, 0.5), "a <b>": (0.6, 0.3)}
+    words = texts(on_one_axis(scores))
+    assert {"STS-B", "a <b>", "before", "after"} <= set(words)
+    assert on_one_axis({"STS-B": (0.4, 0.5)}) == ""
+
+
+def test_the_picture_for_sharing_has_the_size_that_is_expected(run: Path) -> None:
+    evaluation = RunEvaluation.read(run / "evaluation.json")
+    figure = share_figure("模型, trained on a $x$ " + "long " * 40, evaluation)
+    path = run / "picture.png"
+    save_png(figure, path, DPI)
+    with Image.open(path) as picture:
+        assert picture.size == (1200, 630)
+    words = " ".join(text.get_text() for text in figure.texts)
+    assert "Use the new encoder because the gain is more than chance isotune" in words
+    assert "The score on STS average rose from 40.86 to 51.29: +10.43 points" in words
 
 
 def test_panels_state_their_spearman() -> None:
@@ -118,9 +193,9 @@ def test_panels_state_their_spearman() -> None:
 def test_a_figure_stays_small(count: int) -> None:
     random = np.random.default_rng(0)
     curve = learning_curve(train(count), dev([0.3, 0.4]))
-    panels = cosines(before=random.uniform(-1, 1, count), after=random.uniform(-1, 1, count))
+    points = cosines(before=random.uniform(-1, 1, count), after=random.uniform(-1, 1, count))
     assert len(curve) < 100_000
-    assert len(panels) < 1_000_000
+    assert len(points) < 1_000_000
 
 
 def test_a_loss_that_diverged_is_drawn() -> None:

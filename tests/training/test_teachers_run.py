@@ -16,6 +16,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
 from isotune.evaluation.results import TAUGHT, RunEvaluation
+from isotune.report.verdict import gain_sentence
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
 OPTIONS: dict[str, Any] = {
@@ -123,9 +124,12 @@ def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path)
     run = train(**OPTIONS, steps=60, tasks=None)
     agreement = run.evaluation.agreement
     assert 0 < agreement.low < agreement.after - agreement.before < agreement.high
-    assert agreement.words in log(run.folder)
+    gain = run.evaluation.headline
+    assert gain.kind == "agreement"
+    assert gain.words in log(run.folder)
     page = (run.folder / "report.html").read_text("utf-8")
-    for words in (agreement.words, agreement.teachers.words, agreement.student.words):
+    told = (gain_sentence(gain), agreement.teachers.words, agreement.student.words)
+    for words in (*told, "Pairs of held-out sentences"):
         assert escape(words) in page
     assert RunEvaluation.read(run.folder / "evaluation.json") == run.evaluation
     # Whatever general pairs say, agreement alone decides nothing.

@@ -32,6 +32,7 @@ HOST = (
     "everywhere."
 )
 PORT = "The port to listen at; 0 for any that is free."
+TITLE = "The title of the page."
 KEYS = "A file with the API keys that requests may have, one a line. Unset: requests need no key."
 ORIGINS = (
     "Origins of other web pages whose scripts may call the server (CORS), such as "
@@ -47,6 +48,7 @@ def serve(
     ranges: Annotated[Path | None, Parameter(help=RANGES, metavar="FILE")] = None,
     host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
     port: Annotated[int, Parameter(help=PORT)] = 8000,
+    title: Annotated[str, Parameter(help=TITLE)] = "isotune",
     keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE", group="Access")] = None,
     origins: Annotated[
         tuple[str, ...],
@@ -85,6 +87,7 @@ def serve(
             index=_open_index(index, encoders),
             hosts=_local_hosts(listener.getsockname()[0], host, accepted),
             ranges=_read_ranges(ranges, encoders),
+            title=title,
         )
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.encoder.encoder import Encoder
+from isotune.evaluation.examples import PairExamples, pair_examples
 from isotune.evaluation.intervals import interval, resampled_over_sentences
 from isotune.evaluation.results import Agreement, Cost
 from isotune.evaluation.sts import correlations
@@ -79,6 +80,16 @@ def compare_agreement(teachers: HeldOut, before: HeldOut, after: HeldOut) -> Agr
         teachers=teachers.cost,
         student=after.cost,
     )
+
+
+def taught_examples(
+    teachers: HeldOut, before: HeldOut, after: HeldOut, sentences: Sequence[str]
+) -> PairExamples:
+    """Examples of the pairs by which agreement is measured; the sentences are those held out."""
+    pairs = choose_pairs(teachers.vectors)
+    texts = [(sentences[first], sentences[second]) for first, second in pairs]
+    cosines = [_cosines(each.vectors, pairs) for each in (teachers, before, after)]
+    return pair_examples(texts, *cosines)
 
 
 def _spearman(taught: Floats, cosines: Floats) -> float:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field
 
@@ -581,13 +581,6 @@ class Agreement(Result):
     teachers: Cost
     student: Cost
 
-    @property
-    def words(self) -> str:
-        """The agreement x 100 before and after, with the interval of the gain."""
-        name = f"agreement with the teachers on {counted(self.sentences, 'held-out sentence')}"
-        change = _change(name, self.before, self.after)
-        return f"{change} (95 % interval {_ends(self.low, self.high)})"
-
 
 class Verdict(Result):
     """Which encoder to use after a run, and why."""
@@ -599,6 +592,40 @@ class Verdict(Result):
 
     def __str__(self) -> str:
         return f"{WORDS[self.word]}: {self.why}"
+
+
+class Gain(NamedTuple):
+    """A score before and after, and the 95 % interval of the difference, where there is one."""
+
+    kind: Literal["labels", "dev", "agreement", "task"]
+
+    name: str
+    """The task, the dev data, or the number of held-out sentences."""
+
+    before: float
+    after: float
+    low: float | None = None
+    high: float | None = None
+
+    measure: str = ""
+    """The score of a task, if it is no correlation, such as " (nDCG@10)"."""
+
+    interval: str = ""
+    """What is said in place of the ends of the interval."""
+
+    @property
+    def words(self) -> str:
+        """The score x 100 before and after, with the interval of the change, as logs say it."""
+        names = {
+            "labels": "labelled dev rows, by layers that start untrained,",
+            "dev": f"dev data ({self.name}), which chose the step,",
+            "agreement": f"agreement with the teachers on {self.name}",
+            "task": f"{self.name}{self.measure}",
+        }
+        change = _change(names[self.kind], self.before, self.after)
+        if self.low is None or self.high is None:
+            return change
+        return f"{change} (95 % interval {self.interval or _ends(self.low, self.high)})"
 
 
 class RunEvaluation(Result):
@@ -738,29 +765,52 @@ class RunEvaluation(Result):
         return name if short.count(name) == 1 else score
 
     @property
-    def changes(self) -> list[str]:
-        """The scores x 100 before and after, with the interval of each change.
+    def gains(self) -> list[Gain]:
+        """The scores that the verdict weighs, before and after.
 
         The first are those that chose the step.
         """
-        changes = []
+        gains = []
         if self.labels and not self.own_tasks:
-            name = "labelled dev rows, by layers that start untrained,"
-            changes.append(_change(name, *self.labels))
-        if self.dev:
-            name = f"dev data ({FOLDERS.sub('', self.dev.name)}), which chose the step,"
-            change = _change(name, self.dev.before, self.dev.after)
-            changes.append(f"{change} (95 % interval {_ends(self.dev.low, self.dev.high)})")
-        if self.agreement:
-            changes.append(self.agreement.words)
+            gains.append(Gain("labels", "", *self.labels))
+        dev = self.dev
+        if dev:
+            name = FOLDERS.sub("", dev.name)
+            gains.append(Gain("dev", name, dev.before, dev.after, dev.low, dev.high))
+        told = self.agreement
+        if told:
+            name = counted(told.sentences, "held-out sentence")
+            gains.append(Gain("agreement", name, told.before, told.after, told.low, told.high))
         before = self.before.scores()
         after = self.after.scores()
         measures = {task.name: FIRST_MEASURE.get(task.kind, "") for task in self.after.tasks}
         for each in self._counted_differences:
-            name = self._short_name(each.score) + measures.get(each.score, "")
-            change = _change(name, before[each.score], after[each.score])
-            changes.append(f"{change} (95 % interval {each.words})")
-        return changes
+            gain = Gain(
+                "task",
+                self._short_name(each.score),
+                before[each.score],
+                after[each.score],
+                each.low,
+                each.high,
+                measures.get(each.score, ""),
+                each.words,
+            )
+            gains.append(gain)
+        return gains
+
+    @property
+    def headline(self) -> Gain | None:
+        """The first of the gains that speak for the user's text, or else the first of all."""
+        own = {self._short_name(score) for score in self.own_tasks}
+        for gain in self.gains:
+            if gain.kind == "task" and gain.name in own:
+                return gain
+        return next(iter(self.gains), None)
+
+    @property
+    def changes(self) -> list[str]:
+        """The scores x 100 before and after, with the interval of each change."""
+        return [gain.words for gain in self.gains]
 
     @property
     def place_of_kept(self) -> str:

@@ -88,9 +88,9 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
     examples = []
     for number in changed[order[:EXAMPLES]]:
         example = NewNearest(
-            sentence=_shortened(sentences[number]),
-            before=_shortened(sentences[near_old[number, 0]]),
-            after=_shortened(sentences[near_new[number, 0]]),
+            sentence=shortened(sentences[number]),
+            before=shortened(sentences[near_old[number, 0]]),
+            after=shortened(sentences[near_new[number, 0]]),
         )
         examples.append(example)
     shares = [np.isin(*rows).mean() for rows in zip(near_old, near_new, strict=True)]
@@ -125,7 +125,7 @@ def _nearest_first(cosines: Floats) -> NDArray[np.int64]:
     return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """The text as examples show it."""
     if len(text) <= LONGEST:
         return text

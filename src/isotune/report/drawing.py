@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -138,10 +140,18 @@ def names_down(ax: Axes, names: Sequence[str]) -> None:
 
 
 @styled
-def save_png(figure: Figure, path: Path) -> None:
-    """Writes the figure as a PNG at a printer's resolution."""
-    with atomic_write(path) as part:
-        figure.savefig(part, format="png", dpi=PNG_DPI)
+def save_png(figure: Figure, path: Path, dpi: int = PNG_DPI) -> None:
+    """Writes the figure as a PNG, by default at a printer's resolution."""
+    with atomic_write(path) as part, _any_script():
+        figure.savefig(part, format="png", dpi=dpi)
+
+
+@contextmanager
+def _any_script() -> Iterator[None]:
+    """Lets a figure have letters that matplotlib's font lacks, which it draws as boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
 
 
 @styled
@@ -155,7 +165,8 @@ def svg(figure: Figure, name: str, description: str) -> str:
     for ax in figure.axes:
         ax.set_facecolor("none")
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
+    with _any_script():
+        figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue())
     text = text.replace(INK, "currentColor")
     _, _, element = text.partition("<svg ")

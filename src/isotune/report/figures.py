@@ -1,5 +1,6 @@
 """The figures of a run's report, each an SVG element. The page's tables have their numbers."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from isotune.evaluation.results import Gain
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.vectors import Floats
 from isotune.report.drawing import (
@@ -17,15 +19,18 @@ from isotune.report.drawing import (
     INK,
     PURPLE,
     RING,
+    TITLE_LETTERS,
     VERMILION,
     legend_below,
     look,
+    names_down,
     panels,
     styled,
     svg,
     whole_numbers,
 )
 from isotune.report.stages import METRIC_TITLES, MetricsRecord, StageRecords
+from isotune.report.verdict import change_words, gain_sentence, gain_title
 
 PART_COLOURS = (GREEN, PURPLE, VERMILION)
 """The colours of the parts of a sum; the sum is blue."""
@@ -38,21 +43,120 @@ MAX_POINTS = 1000
 MANY_POINTS = 100
 """More points are a bitmap, so that the size of a page does not grow with its data."""
 
+FEWEST_POINTS = 3
+"""Fewer points are no curve. The words of the stage have their numbers."""
+
+NAME_LETTERS = 22
+"""The letters in a line of a task's name."""
+
 LINE: dict[str, Any] = {"marker": "o", "linewidth": 1.8, "markersize": 4}
 Draw = Callable[[StageRecords, Axes], None]
 
 
+def gains(found: Sequence[Gain]) -> str:
+    """Draws the differences from the start on one axis, as bars of their 95 % intervals."""
+    description = " ".join(map(gain_sentence, found))
+    return svg(_gains_figure(found), "gains", description)
+
+
+@styled
+def _gains_figure(found: Sequence[Gain]) -> Figure:
+    height = 0.7 + 0.5 * len(found)
+    figure, (ax,) = panels([""], "difference from the start, in points", size=(4.6, height))
+    draw_gains(ax, found)
+    for place, gain in enumerate(found):
+        title = textwrap.shorten(gain_title(gain), TITLE_LETTERS + 8, placeholder=" ...")
+        # The name stands above the bar, so that long ones leave the axis its width.
+        ax.annotate(
+            f"{title}: {change_words(gain.before, gain.after)}",
+            (0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 8),
+            textcoords="offset points",
+            fontsize=9,
+        )
+    ax.set_ylim(len(found) - 0.6, -0.7)
+    return figure
+
+
+def draw_gains(ax: Axes, found: Sequence[Gain], thickness: float = 6) -> None:
+    """Draws each difference from the start as a point, with its interval as a bar, from the top."""
+    rows = np.arange(len(found))
+    ax.vlines(np.zeros(len(found)), rows - 0.13, rows + 0.13, color=INK, linewidth=1.5)
+    ends = [0.0]
+    for place, gain in enumerate(found):
+        difference = 100 * (gain.after - gain.before)
+        ends.append(difference)
+        if gain.low is not None and gain.high is not None:
+            interval = [100 * gain.low, 100 * gain.high]
+            ends += interval
+            ax.plot(
+                interval,
+                [place, place],
+                color=_gain_colour(gain),
+                linewidth=thickness,
+                solid_capstyle="butt",
+                alpha=0.55,
+            )
+        ax.plot([difference], [place], color=INK, marker="o", markersize=1.2 * thickness)
+    margin = 0.06 * (max(ends) - min(ends)) or 1
+    ax.set_xlim(min(ends) - margin, max(ends) + margin)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.xaxis.set_major_formatter(_difference_words)
+
+
+def _difference_words(value: float, place: int | None) -> str:
+    """A difference beside its tick."""
+    if not value:
+        return "the start"
+    return f"{value:+g}"
+
+
+def _gain_colour(gain: Gain) -> str:
+    """Green for a gain beyond chance, vermilion for a loss beyond chance, else blue."""
+    if gain.low is not None and gain.low > 0:
+        return GREEN
+    if gain.high is not None and gain.high < 0:
+        return VERMILION
+    return BLUE
+
+
+def on_one_axis(scores: Mapping[str, tuple[float, float]]) -> str:
+    """Draws the scores before and after of each title on one axis.
+
+    It is empty with a single title, whose difference is drawn anyway.
+    """
+    if len(scores) < 2:
+        return ""
+    parts = [f"{name} {100 * old:.2f} to {100 * new:.2f}" for name, (old, new) in scores.items()]
+    return svg(_axis_figure(scores), "scores", f"Scores before and after: {', '.join(parts)}")
+
+
+@styled
+def _axis_figure(scores: Mapping[str, tuple[float, float]]) -> Figure:
+    figure, (ax,) = panels([""], "score x 100", size=(4.6, 0.9 + 0.3 * len(scores)))
+    names_down(ax, [textwrap.fill(name, NAME_LETTERS) for name in scores])
+    rows = list(range(len(scores)))
+    before = [100 * old for old, _ in scores.values()]
+    after = [100 * new for _, new in scores.values()]
+    ax.hlines(rows, before, after, color=INK, alpha=0.45, linewidth=1.5)
+    ax.plot(before, rows, color=INK, markersize=7, label="before", **RING)
+    ax.plot(after, rows, color=GREEN, marker="o", markersize=8, linestyle="none", label="after")
+    return legend_below(figure)
+
+
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws each stage's dev scores and loss.
+    """Draws each stage's dev scores and loss, where there are enough for a curve.
 
     A dashed line is the score at the start, a ring the step kept.
     """
     figures = []
     for stage in stages:
         draws = []
-        if stage.dev:
+        if len(stage.dev) >= FEWEST_POINTS:
             draws.append(_draw_dev_scores)
-        if stage.train:
+        if len(stage.train) >= FEWEST_POINTS:
             draws.append(_draw_losses)
         if draws:
             figures.append(_stage_figure("learning-curve", stage, len(stages) > 1, draws))
@@ -60,7 +164,7 @@ def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
 
 
 def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws a figure for each stage.
+    """Draws a figure for each stage with enough records for a curve.
 
     It shows the mean cosine of different sentences and the effective rank over the steps.
     """
@@ -68,7 +172,7 @@ def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
         partial(_draw_measure, "mean_cosine", VERMILION),
         partial(_draw_measure, "effective_rank", GREEN),
     ]
-    measured = [stage for stage in stages if stage.space]
+    measured = [stage for stage in stages if len(stage.space) >= FEWEST_POINTS]
     return [_stage_figure("space", stage, len(stages) > 1, draws) for stage in measured]
 
 
@@ -193,9 +297,7 @@ def _draw_losses(stage: StageRecords, ax: Axes) -> None:
             values = np.array([record["terms"][term] for record in stage.train])
             terms[term] = _thinned(values)
         _plot_parts(ax, steps, terms)
-    # A line of one point can't be seen.
-    marker = "o" if len(total) == 1 else ""
-    ax.plot(steps, total, marker=marker, color=BLUE, linewidth=width, label=label)
+    ax.plot(steps, total, color=BLUE, linewidth=width, label=label)
     ax.set_ylabel("training loss")
 
 

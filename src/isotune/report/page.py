@@ -1,8 +1,8 @@
-"""A run folder's `report.html`: one file without scripts, made from the run folder alone.
+"""A run folder's `report.html`: one file, made from the run folder alone.
 
-The page needs no outside resource. A run that crashed or was stopped has a report too: only
-metrics.jsonl is needed, and a section whose file is missing is left out. Paths, names, warnings and
-settings are escaped.
+The page needs no outside resource, and sends nothing: its script looks up the neighbours of a
+sentence. A run that crashed or was stopped has a report too: only metrics.jsonl is needed, and a
+section whose file is missing is left out. Paths, names, texts, warnings and settings are escaped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
+from isotune.evaluation.examples import EXAMPLES, Examples, Neighbours
 from isotune.evaluation.results import (
+    FOLDERS,
     Correlations,
     Evaluation,
     RunEvaluation,
@@ -27,11 +29,31 @@ from isotune.evaluation.results import (
 )
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
-from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, TextChanges
+from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, NewNearest, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
-from isotune.report.figures import before_and_after, learning_curves, space_monitor
+from isotune.report.facts import (
+    Facts,
+    NextStep,
+    Overlap,
+    StageWords,
+    costs,
+    data_facts,
+    next_steps,
+    overlaps,
+    space_words,
+    stage_words,
+)
+from isotune.report.figures import (
+    FEWEST_POINTS,
+    before_and_after,
+    gains,
+    learning_curves,
+    on_one_axis,
+    space_monitor,
+)
+from isotune.report.share import PICTURE, write_picture
 from isotune.report.stages import (
-    METRIC_TITLES,
+    NEXT,
     OPTIONAL,
     MetricsRecord,
     StageRecords,
@@ -39,23 +61,35 @@ from isotune.report.stages import (
     read_records,
 )
 from isotune.report.templates import template
+from isotune.report.verdict import advised, gain_sentence, open_questions, shared_scores
+
+SHOWN_NEIGHBOURS = 8
+"""The sentences with another nearest sentence that the page shows at most."""
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
 def write_report(run: Path) -> Path:
-    """Writes `report.html` into the run folder and returns its path."""
+    """Writes `report.html` into the run folder and returns its path.
+
+    A run with an evaluation also gets the picture for sharing beside the page.
+    """
     verify_checksums(run, missing_ok=OPTIONAL)
     data = ReportData.read(run)
-    page_template = template("report.html.j2", x100=_x100, task_title=task_title)
-    text = page_template.render(
+    if data.evaluation:
+        write_picture(run, data.made, data.evaluation)
+    filters = {"x100": _x100, "percent": _percent, "task_title": task_title}
+    text = template("report.html.j2", **filters).render(
         vars(data),
-        curves=learning_curves(data.stages),
-        space=space_monitor(data.stages),
-        cosines=before_and_after(data.points) if data.points else "",
+        **_outcome(data.evaluation),
+        **_figures(data),
+        nearest=_newly_near(data),
+        near=_near(data),
+        open_questions=open_questions(data.evaluation, data.examples is not None),
+        has_dev=any(stage.dev for stage in data.stages),
+        picture=PICTURE,
         printed=printed,
-        metric_titles=METRIC_TITLES,
         place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
         neighbours=NEIGHBOURS,
@@ -63,6 +97,73 @@ def write_report(run: Path) -> Path:
     page = run / "report.html"
     write_text(page, text)
     return page
+
+
+def _outcome(evaluation: RunEvaluation | None) -> dict[str, Any]:
+    """What the page says first."""
+    if evaluation is None:
+        return {"helped": False, "advice": "", "headline": ""}
+    headline = ""
+    if evaluation.headline:
+        headline = gain_sentence(evaluation.headline)
+    return {
+        "helped": evaluation.verdict.word == "NEW",
+        "advice": advised(evaluation.verdict),
+        "headline": headline,
+    }
+
+
+def _figures(data: "ReportData") -> dict[str, Any]:
+    """The figures of the page, each as an SVG element; empty if there is nothing to draw."""
+    drawn: dict[str, Any] = {
+        "curves": learning_curves(data.stages),
+        "space": space_monitor(data.stages),
+        "short_space": space_words(data.stages, FEWEST_POINTS),
+        "cosines": "",
+        "gains": "",
+        "scores": "",
+    }
+    if data.points:
+        drawn["cosines"] = before_and_after(data.points)
+    if data.evaluation:
+        drawn["scores"] = on_one_axis(shared_scores(data.evaluation))
+        if data.evaluation.gains:
+            drawn["gains"] = gains(data.evaluation.gains)
+    return drawn
+
+
+def _near(data: "ReportData") -> dict[str, Any]:
+    """The neighbours that the page's script reads, and the sentence that it shows first."""
+    found = _kept_neighbours(data)
+    if found is None:
+        return {}
+    first, *_ = [*found.newly_near(), 0]
+    return {**found.model_dump(), "first": first}
+
+
+def _newly_near(data: "ReportData") -> list[NewNearest]:
+    """Sentences with another nearest sentence; of old runs, without the cosines."""
+    found = _kept_neighbours(data)
+    if found is None:
+        return list(data.changes.new_nearest) if data.changes else []
+    shown = []
+    for number in found.newly_near()[:SHOWN_NEIGHBOURS]:
+        before = found.sentences[found.before[number][0]]
+        after = found.sentences[found.after[number][0]]
+        example = NewNearest(
+            sentence=found.sentences[number],
+            before=f"{found.before_cosines[number][0]:.2f} {before}",
+            after=f"{found.after_cosines[number][0]:.2f} {after}",
+        )
+        shown.append(example)
+    return shown
+
+
+def _kept_neighbours(data: "ReportData") -> Neighbours | None:
+    """The neighbours of the text's sentences; None if the start was kept, or of old runs."""
+    if data.changes is None or data.examples is None:
+        return None
+    return data.examples.neighbours
 
 
 @dataclass(frozen=True)
@@ -77,24 +178,29 @@ class ReportData:
     encoder: str | None
     """The path of the kept encoder as Python writes it."""
 
-    begun: datetime | None
-    model: str
+    made: str
+    """What the run made, without the folders of its files."""
 
-    data: Sequence[Mapping[str, Any]]
-    """The facts of each feed of rows."""
+    summary: Mapping[str, str]
+    """What the run trained, by the title of each fact."""
 
-    facts: Mapping[str, Mapping[str, Any]]
-    """All that is known of the data and of the environment, by the title of the section."""
+    remarks: Sequence[str]
+    """How the run differs from the published one."""
+
+    costs: Mapping[str, str]
+    facts: Sequence[Facts]
+    """All that is known of the data and of the environment."""
+
+    overlaps: Sequence[Overlap]
 
     settings: str | None
     """The text of the recipe."""
 
-    recipe: Mapping[str, Any]
-
-    stand_ins: Sequence[str]
-    """The sources that stand in for published data."""
-
     stages: Sequence[StageRecords]
+    strip: Sequence[StageWords]
+    kept: str
+    """Which encoder was kept, in words."""
+
     last_step: int
     warnings: Sequence[MetricsRecord]
     evaluation: RunEvaluation | None
@@ -112,12 +218,16 @@ class ReportData:
     """Where the kept encoder does not beat a control, a line for each control."""
 
     changes: TextChanges | None
+    examples: Examples | None
 
     points: Mapping[str, NDArray[Any]]
     """The gold scores and the cosines before and after."""
 
     scored: NDArray[Any] | None
     """The name of the scored pairs."""
+
+    next: Sequence[NextStep]
+    """The commands that the log of the run ends with."""
 
     @classmethod
     def read(cls, run: Path) -> "ReportData":
@@ -133,41 +243,124 @@ class ReportData:
         settings = _read_if_there(run / "recipe.toml", read_text, None)
         evaluation = _read_if_there(run / "evaluation.json", RunEvaluation.read, None)
         points = _read_if_there(run / "cosines.npz", read_arrays, nothing)
-        stages = group_by_stage(
-            records, [stage.get("method", "") for stage in recipe.get("stages", [])]
-        )
-        facts = {"Data": data, "Environment": environment}
-        before: dict[str, Correlations] = {}
-        after: dict[str, Correlations] = {}
-        intervals: dict[str, str] = {}
-        unbeaten: list[str] = []
-        if evaluation is not None:
-            before = _correlations(evaluation.before)
-            after = _correlations(evaluation.after)
-            intervals = {each.score: each.words for each in evaluation.differences}
-            unbeaten = unbeaten_lines(evaluation.after, "The encoder “after”", task_title)
+        methods = [stage.get("method", "") for stage in recipe.get("stages", [])]
+        stages = group_by_stage(records, methods)
+        last_step = max((stage.steps[1] for stage in stages), default=0)
+        summary = _summary(recipe, data, evaluation)
         return cls(
             name=run.resolve().name,
             encoder=_encoder_path(run),
-            begun=_begun(environment),
-            model=_model(recipe),
-            data=[feed for feed in data.values() if "rows" in feed],
-            facts={title: part for title, part in facts.items() if part},
+            made=_made(recipe, data),
+            summary=summary,
+            remarks=_remarks(recipe, data, evaluation),
+            costs=costs(run, evaluation, _begun(environment)),
+            facts=_facts(data, environment),
+            overlaps=overlaps(data),
             settings=settings,
-            recipe=recipe,
-            stand_ins=_stand_ins(recipe, data),
             stages=stages,
-            last_step=max((stage.steps[1] for stage in stages), default=0),
+            strip=stage_words(stages, evaluation.ends if evaluation else ()),
+            kept=_kept(evaluation, last_step),
+            last_step=last_step,
             warnings=records["warning"],
             evaluation=evaluation,
-            before=before,
-            after=after,
-            intervals=intervals,
-            unbeaten=unbeaten,
-            changes=_read_changes(run, evaluation),
+            changes=_read_unless_start(run / CHANGES, TextChanges.read, evaluation),
+            examples=_read_unless_start(run / EXAMPLES, Examples.read, evaluation),
             points=points,
             scored=points.get("task"),
+            next=next_steps(_read_if_there(run / NEXT, read_json, [])),
+            **_told(evaluation),
         )
+
+
+def _told(evaluation: RunEvaluation | None) -> dict[str, Any]:
+    """What the tables of scores say."""
+    if evaluation is None:
+        return {"before": {}, "after": {}, "intervals": {}, "unbeaten": ()}
+    return {
+        "before": _correlations(evaluation.before),
+        "after": _correlations(evaluation.after),
+        "intervals": {each.score: each.words for each in evaluation.differences},
+        "unbeaten": unbeaten_lines(evaluation.after, "The encoder “after”", task_title),
+    }
+
+
+def _summary(
+    recipe: Mapping[str, Any], data: Mapping[str, Any], evaluation: RunEvaluation | None
+) -> dict[str, str]:
+    """The model, and the data that were trained on."""
+    summary = {}
+    if recipe:
+        summary["Model"] = recipe.get("model") or BUNDLED_MODEL
+    taught_by = chain(*(stage.get("teachers", ()) for stage in recipe.get("stages", [])))
+    teachers = ", ".join(dict.fromkeys(taught_by))
+    if teachers:
+        summary["Teachers"] = teachers
+    feeds = []
+    for feed in data.values():
+        sources = ", ".join(feed["sources"]) or "rows from Python"
+        feeds.append(f"{sources}: {feed['rows']:,} rows")
+    if feeds:
+        # Stages often share their data.
+        summary["Data"] = "; ".join(dict.fromkeys(feeds))
+    if evaluation is None:
+        summary["Finish"] = "training has not ended"
+    return summary
+
+
+def _made(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """What the run made, by the names of model and data without their folders."""
+    model = FOLDERS.sub("", recipe.get("model") or BUNDLED_MODEL)
+    sources = list(dict.fromkeys(chain(*(feed["sources"] for feed in data.values()))))
+    if not sources:
+        return model
+    return f"{model}, trained on {', '.join(FOLDERS.sub('', source) for source in sources)}"
+
+
+def _remarks(
+    recipe: Mapping[str, Any], data: Mapping[str, Any], evaluation: RunEvaluation | None
+) -> list[str]:
+    """How a run of a published recipe differs from the published one, and what is published."""
+    if not recipe.get("published"):
+        return []
+    remarks = []
+    sources = chain(*(feed["sources"] for feed in data.values()))
+    stand_ins = list(dict.fromkeys(filter(is_stand_in, sources)))
+    if stand_ins:
+        remarks.append(
+            f"Trained on {', '.join(stand_ins)}, which stands in for the published data."
+        )
+    if evaluation:
+        scores = evaluation.after.scores()
+        missing = [task for task in recipe.get("published_on", []) if task not in scores]
+        if missing:
+            remarks.append(f"Not evaluated as published, on {', '.join(missing)}.")
+    dropouts = [stage.get("attention_dropout") for stage in recipe.get("stages", [])]
+    if 0 in dropouts:
+        remarks.append(
+            "No attention weights were dropped (attention_dropout 0), as in bfloat16 on a GPU."
+        )
+    if remarks:
+        remarks.append(f"Published: {recipe['published']}.")
+    return remarks
+
+
+def _facts(data: Mapping[str, Any], environment: Mapping[str, Any]) -> list[Facts]:
+    """The facts of the data, and of the environment."""
+    found = []
+    for title, facts in data_facts(data):
+        found.append(Facts(f"Data: {title}", facts))
+    if environment:
+        named = {name.replace("_", " "): value for name, value in environment.items()}
+        found.append(Facts("Environment", named))
+    return found
+
+
+def _kept(evaluation: RunEvaluation | None, last_step: int) -> str:
+    if evaluation is None:
+        return ""
+    if not evaluation.selected_step:
+        return evaluation.place_of_kept
+    return f"{evaluation.place_of_kept} of {last_step}"
 
 
 def _encoder_path(run: Path) -> str | None:
@@ -183,6 +376,11 @@ def _x100(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
+def _percent(value: float) -> str:
+    """A share of 1 in whole per cent."""
+    return f"{100 * value:.0f}"
+
+
 def _read_if_there(path: Path, read: Callable[[Path], T], missing: U) -> T | U:
     """What is read from a file, or `missing` if there is no such file."""
     if not path.exists():
@@ -195,11 +393,13 @@ def _read_recipe(path: Path) -> dict[str, Any]:
     return read_toml("recipe", path, {})
 
 
-def _read_changes(run: Path, evaluation: RunEvaluation | None) -> TextChanges | None:
-    """What training changed between sentences; None if the start was kept, or if it is unknown."""
+def _read_unless_start(
+    path: Path, read: Callable[[Path], T], evaluation: RunEvaluation | None
+) -> T | None:
+    """What is read from a file; None if the start was kept, or if there is no such file."""
     if evaluation is None or not evaluation.selected_step:
         return None
-    return _read_if_there(run / CHANGES, TextChanges.read, None)
+    return _read_if_there(path, read, None)
 
 
 def _begun(environment: Mapping[str, Any]) -> datetime | None:
@@ -207,24 +407,6 @@ def _begun(environment: Mapping[str, Any]) -> datetime | None:
     if "started" not in environment:
         return None
     return datetime.fromisoformat(environment["started"])
-
-
-def _model(recipe: Mapping[str, Any]) -> str:
-    """The model that a recipe names, which is the bundled one where it names none.
-
-    Empty without a recipe.
-    """
-    if not recipe:
-        return ""
-    return recipe.get("model") or BUNDLED_MODEL
-
-
-def _stand_ins(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
-    """The sources of a run of a published recipe that stand in for the published data."""
-    if not recipe.get("published"):
-        return []
-    sources = chain(*(feed["sources"] for feed in data.values()))
-    return list(dict.fromkeys(filter(is_stand_in, sources)))
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:

@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError
+from isotune.evaluation.examples import EXAMPLES
 from isotune.evaluation.results import place_of_step
+from isotune.evaluation.text_changes import CHANGES
 
 MetricsRecord = Mapping[str, Any]
 
 DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")
 """The keys of a dev record that are no parts of its score."""
+
+NEXT = "next.json"
+"""The file of the lines that the log of a finished run ends with."""
 
 KINDS = ("train", "dev", "test", "space", "candidate")
 """The kinds of records that belong to a stage."""
@@ -27,7 +32,9 @@ OPTIONAL = (
     "evaluation.json",
     "data.json",
     "environment.json",
-    "text-changes.json",
+    CHANGES,
+    EXAMPLES,
+    NEXT,
     "cosines.npz",
 )
 """The files of a run that may be missing: a report or a card is written without what they say."""

@@ -24,7 +24,9 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
     DevTask,
+    Floats,
     ResampledScores,
+    RetrievalTask,
     STSTask,
     Task,
     differences,
@@ -34,7 +36,20 @@ from isotune.evaluation import (
     unbeaten_lines,
     with_controls,
 )
-from isotune.evaluation.agreement import HeldOut, compare_agreement, encode_held_out
+from isotune.evaluation.agreement import (
+    HeldOut,
+    compare_agreement,
+    encode_held_out,
+    taught_examples,
+)
+from isotune.evaluation.examples import (
+    EXAMPLES,
+    Examples,
+    PairExamples,
+    answer_examples,
+    neighbours,
+    pair_examples,
+)
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import (
     Agreement,
@@ -245,13 +260,14 @@ def compare_with_start(
     else:
         after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
     recorder.advance()
-    agreement = run.workers.on_rank_zero(partial(_agreement, compared_on, before, after))
+    taught = run.workers.on_rank_zero(partial(_taught, compared_on, before, after))
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
-    comparison = comparison.model_copy(update={"agreement": agreement})
+    comparison = comparison.model_copy(update={"agreement": taught.agreement})
     _tell_scores(recorder, comparison)
     _tell_labels(recorder, after.on_tasks)
     _tell_controls(recorder, comparison.after)
-    run.workers.on_rank_zero(partial(_write, run, comparison, compared_on, before, after))
+    write = partial(_write, run, comparison, compared_on, before, after, taught.examples)
+    run.workers.on_rank_zero(write)
     return comparison
 
 
@@ -279,15 +295,23 @@ def _of_copy(measured: MeasuredEncoder, folder: Path, compared_on: ComparedOn) -
     return measured._replace(on_tasks=with_controls(scores, compared_on.controls))
 
 
-def _agreement(
-    compared_on: ComparedOn, before: MeasuredEncoder, after: MeasuredEncoder
-) -> Agreement | None:
-    """How much the start and the kept encoder agree with the teachers, if that was measured."""
+class Taught(NamedTuple):
+    """How the start and the kept encoder compare with the teachers; None if it is not measured."""
+
+    agreement: Agreement | None
+    examples: PairExamples | None
+
+
+def _taught(compared_on: ComparedOn, before: MeasuredEncoder, after: MeasuredEncoder) -> Taught:
+    """Compares the start and the kept encoder with the teachers, on the held-out sentences."""
     if before.held_out is None or after.held_out is None:
-        return None
+        return Taught(None, None)
     teachers = [Encoder.load(name) for name in compared_on.teachers]
     taught = encode_held_out(teachers, compared_on.held_out)
-    return compare_agreement(taught, before.held_out, after.held_out)
+    return Taught(
+        compare_agreement(taught, before.held_out, after.held_out),
+        taught_examples(taught, before.held_out, after.held_out, compared_on.held_out),
+    )
 
 
 def _comparison(
@@ -374,9 +398,11 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+    for gain in comparison.gains:
+        if gain.kind == "agreement":
+            recorder.say(gain.words)
     agreement = comparison.agreement
     if agreement:
-        recorder.say(agreement.words)
         recorder.say(f"the teachers: {agreement.teachers.words}")
         recorder.say(f"the kept encoder: {agreement.student.words}")
 
@@ -406,15 +432,74 @@ def _tell_controls(recorder: Recorder, after: Evaluation) -> None:
         recorder.say(line)
 
 
+class Valued(NamedTuple):
+    """A task with the values of its rows."""
+
+    name: str
+    task: Task
+    before: Floats
+    after: Floats
+
+
+def _valued_tasks(
+    compared_on: ComparedOn,
+    comparison: RunEvaluation,
+    before: MeasuredEncoder,
+    after: MeasuredEncoder,
+) -> list[Valued]:
+    """The tasks whose rows have values; those that speak for the user's text come first."""
+    own = []
+    others = []
+    for task in compared_on.tasks:
+        valued = Valued(
+            task.name, task, before.on_tasks.values[task.name], after.on_tasks.values[task.name]
+        )
+        if task.name in comparison.own_tasks:
+            own.append(valued)
+        else:
+            others.append(valued)
+    dev = compared_on.dev
+    if dev and before.on_dev and after.on_dev and not comparison.dev_is_general:
+        old = before.on_dev.values[dev.name]
+        new = after.on_dev.values[dev.name]
+        own.append(Valued(dev.pairs.source, dev, old, new))
+    return own + others
+
+
+def _examples(
+    compared_on: ComparedOn,
+    comparison: RunEvaluation,
+    before: MeasuredEncoder,
+    after: MeasuredEncoder,
+    taught: PairExamples | None,
+) -> Examples:
+    """What the report shows of texts."""
+    found: dict[str, Any] = {"teachers": taught}
+    for name, task, old, new in _valued_tasks(compared_on, comparison, before, after):
+        if isinstance(task, STSTask) and "people" not in found:
+            texts = list(zip(task.pairs.sentence1, task.pairs.sentence2, strict=True))
+            found["people"] = pair_examples(texts, task.pairs.scores, old, new)
+            found["people_of"] = name
+        if isinstance(task, RetrievalTask) and "answers" not in found:
+            found["answers"] = answer_examples(task, old, new)
+            found["answers_of"] = name
+    if len(compared_on.sentences) >= FEWEST_SENTENCES:
+        found["neighbours"] = neighbours(compared_on.sentences, before.text, after.text)
+    return Examples(**found)
+
+
 def _write(
     run: RunContext,
     comparison: RunEvaluation,
     compared_on: ComparedOn,
     before: MeasuredEncoder,
     after: MeasuredEncoder,
+    taught: PairExamples | None,
 ) -> None:
     folder = run.folder
+    examples = _examples(compared_on, comparison, before, after, taught)
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
+    write_text(folder / EXAMPLES, examples.model_dump_json() + "\n")
     pairs = compared_on.drawn
     if pairs is not None:
         cosines = {

@@ -61,7 +61,7 @@ from isotune.training.run_folder import OpenedRun
 from isotune.training.selection import calibrated, choose_scorer, score_kept
 from isotune.training.signals import StopSignal
 from isotune.training.stage import StageTraining
-from isotune.training.what_next import EndedRun, what_next
+from isotune.training.what_next import EndedRun, write_what_next
 
 if TYPE_CHECKING:
     from isotune.training.options import Options
@@ -403,14 +403,18 @@ class _Run:
             self.context, self.recipe, measure_start, kept_folder, plan.compared_on, progress
         )
         self.workers.on_rank_zero(partial(write_card, encoder, kept_folder))
-        report = self.workers.on_rank_zero(partial(write_report, self.folder))
         # After `TrainingFailed`, the report tells of a run that is not finished.
-        if progress.over and progress.stage == len(self.recipe.stages) - 1:
-            self._mark_finished()
+        finished = progress.over and progress.stage == len(self.recipe.stages) - 1
+        suggestions: Sequence[str] = ()
+        if finished:
             ended = EndedRun(
                 self.folder, self.model, kept_folder, self.recipe, comparison, plan.predicts
             )
-            for line in self.workers.on_rank_zero(lambda: list(what_next(ended))):
+            suggestions = self.workers.on_rank_zero(partial(write_what_next, ended))
+        report = self.workers.on_rank_zero(partial(write_report, self.folder))
+        if finished:
+            self._mark_finished()
+            for line in suggestions:
                 self.recorder.say(line)
             self.recorder.say(comparison.decision)
         return Result(self.folder, report, comparison, None)

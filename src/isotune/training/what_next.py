@@ -26,10 +26,11 @@ from isotune.evaluation.labelling.needed import words_of_needed
 from isotune.evaluation.results import TAUGHT, UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
-from isotune.files import atomic_write
+from isotune.files import atomic_write, write_text
 from isotune.kernels.device import DEVICE
 from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
+from isotune.report.stages import NEXT
 from isotune.training.run_data import STDIN
 
 FINISHED = "sentence-transformers/all-MiniLM-L6-v2"
@@ -88,8 +89,18 @@ class EndedRun:
         return data
 
 
+def write_what_next(run: EndedRun) -> list[str]:
+    """Writes, for the report, what the user can do after a run; returns the lines of the log."""
+    lines = list(what_next(run))
+    write_text(run.folder / NEXT, json.dumps(lines, ensure_ascii=False, indent=2) + "\n")
+    return lines
+
+
 def what_next(run: EndedRun) -> Iterator[str]:
-    """What the log says that the user can do after a run, line by line."""
+    """What the log says that the user can do after a run, line by line.
+
+    A line with a command begins with two spaces.
+    """
     unjudged = run.comparison.verdict.why in (UNJUDGED, TAUGHT)
     if not run.sources and (unjudged or not run.predicts):
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
@@ -159,7 +170,10 @@ def _search(run: EndedRun) -> Iterator[str]:
         sources = (str(answers),)
     text = shlex.join(sources)
     if run.comparison.pooled and run.advised == run.model:
-        yield f"the next commands don't pool the start as the run did: {run.comparison.pooled}"
+        yield (
+            "the next commands don't pool the start as the run did, so its scores don't hold for "
+            f"them: {run.comparison.pooled}"
+        )
     yield f"search in this text by meaning; to search in other files, name them in place of {text}:"
     yield f"  isotune index {encoder} {text}{_columns_words(column)} --out {index}"
     device = "".join(f" {word}" for word in _device_words())

@@ -12,8 +12,11 @@ from isotune.evaluation.intervals import Floats, interval, resampled_correlation
 from isotune.evaluation.results import Aggregation
 from isotune.lab.studies import Published, Study
 from isotune.lab.studies.comparison import Comparison, PairedTest, compare, holm, paired_test
+from isotune.lab.studies.figures import finding
+from isotune.lab.studies.findings import findings
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import Results, write_page
+from isotune.lab.studies.study import Figure
 from tests.report.conftest import Page
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
@@ -285,3 +288,36 @@ def test_holms_correction_equals_the_one_by_hand() -> None:
     assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def untrained_lines() -> list[Line]:
+    """Two arms that kept the start, which is a line too, and what all three score."""
+    kept = {"task": {0: 0.2144}, "kept_step": {0: 0.0}}
+    return [
+        Line("as it is", {}, {"task": {None: 0.2144}}),
+        Line("SimCSE", {}, kept),
+        Line("ConSERT", {}, kept),
+    ]
+
+
+def test_arms_that_kept_the_start_are_told_as_such() -> None:
+    lines = untrained_lines()
+    found = findings(STUDY, lines, compare(STUDY, lines, [], lambda *_: {}))
+    assert found.verdict == "No arm is better than the start."
+    assert [sentence.partition(" equals")[0] for sentence in found.untrained] == [
+        "SimCSE",
+        "ConSERT",
+    ]
+    assert finding(STUDY, Figure(kind="bars", y="task"), lines) == (
+        "task: no arm is better than the start, 21.44"
+    )
+
+
+def test_many_unclear_comparisons_are_folded() -> None:
+    unclear = [Comparison("A", str(number), 0.02, 1) for number in range(9)]
+    clear = Comparison("A", "B", 0.02, 5, TEST, 0.012)
+    found = findings(STUDY, [], [*unclear, clear])
+    assert found.verdict.startswith("A is 2.00 points ahead of B at 5 seeds")
+    assert (len(found.clear), len(found.unclear)) == (1, 9)
+    found = findings(STUDY, [], [*unclear[:2], clear])
+    assert (len(found.clear), len(found.unclear)) == (3, 0)

@@ -1,13 +1,16 @@
 """The page at the server's root in a browser."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
 from isotune.encoder.encoder import Encoder
-from tests.use.serve.conftest import Running, Serve
+from isotune.use.search import Document, Index
+from tests.use.serve.conftest import Running, Serve, running
 
 
 def opened(
@@ -42,6 +45,10 @@ def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
 ) -> None:
     page, wrong = opened(browser, searching.url, width, scheme)
     page.wait_for_selector("text=Encoders: tiny, cls.")
+    # The search comes first, and is seen without scrolling.
+    assert page.evaluate("document.activeElement.id") == "query"
+    assert page.locator("#search button").bounding_box()["y"] < 400
+    page.click("#compare summary")
 
     page.fill("#first", "a dog")
     page.fill("#second", "the small cat")
@@ -52,6 +59,8 @@ def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
         float(first @ second), abs=6e-4
     )
     assert page.locator(".bar").count() == 2  # an encoder each
+    left_edges = {bar.bounding_box()["x"] for bar in page.locator(".bar meter").all()}
+    assert len(left_edges) == 1
 
     page.fill("#texts", "\n".join(sentences[:4] + sentences[:1]))  # two of the five are the same
     page.click("#list button")
@@ -59,6 +68,8 @@ def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
     shown = np.array(page.locator(".map").first.locator("td").all_inner_texts(), float).reshape(
         5, 5
     )
+    labels = page.locator(".map").first.locator("th").all_inner_texts()
+    assert sorted(labels) == sorted(sentences[:4] + sentences[:1])
     vectors = tiny.encode(sentences[:4] + sentences[:1], normalize=True)
     np.testing.assert_allclose(
         np.sort(shown, axis=None), np.sort(vectors @ vectors.T, axis=None), atol=6e-3
@@ -80,6 +91,53 @@ def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
     assert page.locator("#search-result li").first.inner_text().startswith(sentences[7])
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert wrong == []
+    page.close()
+
+
+LONG = "begin " + "filler " * 60 + "the <b>pump</b> of the small engine leaks " + "filler " * 60
+
+
+@pytest.fixture
+def passages(tiny: Encoder, tmp_path: Path) -> Iterator[Running]:
+    """A server with long texts, titles and addresses, and with a title of its own."""
+    index = Index.create(tmp_path / "index", tiny)
+    rows = {
+        "a": (LONG, "Engines <i>", "https://example.org/engines"),
+        "b": ("a short text", "Bad", "javascript:alert(1)"),
+    }
+    index.add(
+        Document(name, text, {"title": title, "url": url, "year": 2020})
+        for name, (text, title, url) in rows.items()
+    )
+    with running({"tiny": tiny}, index=index, title="Manuals <b>") as server:
+        yield server
+
+
+def test_a_hit_has_its_title_a_snippet_and_the_words_of_the_query(
+    browser: Browser, passages: Running
+) -> None:
+    page, wrong = opened(browser, passages.url, 360)
+    page.wait_for_selector("text=Encoders: tiny.")
+    assert page.title() == page.locator("h1").inner_text() == "Manuals <b>"
+    page.fill("#query", "Why leaks the PUMP?")
+    page.press("#query", "Enter")
+    page.wait_for_selector("#search-result li")
+    hit = page.locator("li", has_text="Engines")
+    assert hit.locator("a").get_attribute("href") == "https://example.org/engines"
+    assert hit.locator("a").inner_text() == "Engines <i>"
+    snippet = hit.locator(".snippet")
+    assert snippet.inner_text().startswith("… filler")
+    assert snippet.inner_text().endswith("filler …")
+    assert len(snippet.inner_text()) <= 244
+    assert snippet.locator("mark").all_inner_texts() == ["pump", "leaks"]
+    assert "year: 2020" in hit.inner_text()
+    hit.locator("summary").click()
+    assert LONG.strip() in hit.inner_text()
+    other = page.locator("li", has_text="a short text")
+    assert other.inner_text().startswith("Bad")
+    assert other.locator("a").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert wrong == []
     page.close()
 

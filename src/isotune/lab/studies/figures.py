@@ -14,6 +14,7 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies import wording
+from isotune.lab.studies.findings import is_untrained
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import START, Figure, Study, Value
 from isotune.report import (
@@ -97,6 +98,10 @@ def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
         return title(figure)
     printed = {name: wording.measured_digits(study, figure.y, mean) for name, mean in means.items()}
     highest = printed[max(means, key=means.__getitem__)]
+    if len(printed) > 1 and set(printed.values()) == {highest}:
+        if is_untrained(lines):
+            return f"{title(figure)}: no arm is better than the start, {highest}"
+        return f"{title(figure)}: the same with all, {highest}"
     best = " and ".join(name for name, digits in printed.items() if digits == highest)
     return f"{title(figure)}: highest with {best}, {highest}"
 

@@ -17,6 +17,7 @@ from isotune.evaluation import AGGREGATIONS, Result
 from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.figures import draw, finding, matrices, title
+from isotune.lab.studies.findings import findings
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.study import Figure, Published, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
@@ -87,9 +88,9 @@ def write_page(folder: Path) -> Path:
         is_best=partial(is_best, study, lines),
         best=score_title(study.best),
         grouped=bool(study.rivals),
-        is_share=partial(is_share, study),
         judged=score_title(study.judged),
         digits=partial(measured_digits, study),
+        findings=findings(study, lines, results.comparisons),
         figures=figures,
         tables=tables,
         analyses=analyses,

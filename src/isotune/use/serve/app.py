@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -428,7 +429,7 @@ class Service:
         return answered
 
 
-def application(
+def application(  # noqa: PLR0913
     encoders: Mapping[str, Encoder],
     *,
     classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS,
@@ -438,6 +439,7 @@ def application(
     index: Index | None = None,
     hosts: Sequence[str] = LOCAL_NAMES,
     ranges: Mapping[str, Ranges] = NO_RANGES,
+    title: str = "isotune",
 ) -> ASGIApp:
     """Makes the whole ASGI application for encoders by name; the first answers where none is named.
 
@@ -447,12 +449,12 @@ def application(
     `hosts`, if there are any: so a page of the web that lets a name of its own point here (DNS
     rebinding) can't reach it. Scripts of the pages of `origins` may call the server (CORS). The
     encoder of the `index` is one of the encoders, or a cut of one. `ranges` are of the vectors of
-    an encoder, by its name.
+    an encoder, by its name. `title` is that of the page.
     """
     service = Service(encoders, classifiers, limits, index, bool(keys), ranges)
     operations = service.operations()
     app: ASGIApp = Gate(
-        _router(service, operations),
+        _router(service, operations, title),
         limits=limits,
         metrics=service.counters,
         keys=keys,
@@ -476,7 +478,7 @@ def application(
     return app
 
 
-def _router(service: Service, operations: Sequence[Operation]) -> Starlette:
+def _router(service: Service, operations: Sequence[Operation], title: str) -> Starlette:
     """The operations, the page and the description at their paths."""
 
     @asynccontextmanager
@@ -490,7 +492,7 @@ def _router(service: Service, operations: Sequence[Operation]) -> Starlette:
         endpoint = service.endpoint(operation)
         routes.append(Route(operation.path, endpoint, methods=[operation.method]))
         addresses.append(f"{operation.method} {operation.path.replace('{name:path}', 'NAME')}")
-    for path, content in _fixed_answers(operations).items():
+    for path, content in _fixed_answers(operations, title).items():
         routes.append(Route(path, content, methods=["GET"]))
     errors = (HTTPException, InputError, Refused, Exception)
     router = Starlette(
@@ -502,12 +504,15 @@ def _router(service: Service, operations: Sequence[Operation]) -> Starlette:
     return router
 
 
-def _fixed_answers(operations: Sequence[Operation]) -> dict[str, Response]:
+def _fixed_answers(operations: Sequence[Operation], title: str) -> dict[str, Response]:
     """The page and the description of the operations, by their paths."""
     page = files("isotune.use.serve") / "page"
     answers = {}
     for path, (name, kind) in PAGE.items():
-        answers[path] = Response((page / name).read_bytes(), media_type=kind)
+        content = (page / name).read_text("utf-8")
+        if name == "index.html":
+            content = content.replace("TITLE", escape(title))
+        answers[path] = Response(content, media_type=kind)
     description = msgspec.json.encode(describe(operations))
     answers[SCHEMA] = Response(description, media_type="application/json")
     return answers

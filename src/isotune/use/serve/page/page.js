@@ -2,6 +2,11 @@
 
 const MOST_TEXTS = 60; // of a heat map: its cells are elements of the page
 const MOST_NUMBERS = 10; // texts of a heat map whose cells show their numbers
+const MOST_LABELS = 20; // texts of a heat map whose rows show their texts
+const SNIPPET = 240; // characters of a passage that are shown at first
+const BEFORE = 40; // characters of a snippet before the first word that fits
+const TITLES = ["title", "name", "heading"]; // columns that name a row
+const LINKS = ["url", "link", "href"]; // columns with the address of a row
 
 const $ = (id) => document.getElementById(id);
 let models = [];
@@ -43,6 +48,8 @@ async function start() {
   models = (await ask("v1/models")).data;
   $("encoders").textContent = `Encoders: ${models.map((model) => model.id).join(", ")}.`;
   $("search-section").hidden = !health.index;
+  $("compare").open = !health.index;
+  if (health.index) $("query").focus();
 }
 
 async function compare() {
@@ -94,7 +101,7 @@ function drawMap(model, texts, similarities) {
 function fillHeat(heat, said, texts, similarities, order) {
   heat.replaceChildren(
     ...order.map((i) =>
-      element("tr", order.map((j) => {
+      element("tr", [...label(texts[i], order.length), ...order.map((j) => {
         const cosine = similarities[i][j];
         const level = Math.min(1, Math.max(0, cosine));
         const cell = element("td", order.length <= MOST_NUMBERS ? cosine.toFixed(2) : "", { tabindex: -1 });
@@ -104,20 +111,27 @@ function fillHeat(heat, said, texts, similarities, order) {
         cell.addEventListener("focus", say);
         cell.addEventListener("mouseenter", say);
         return cell;
-      })),
+      })]),
     ),
   );
-  heat.rows[0].cells[0].tabIndex = 0;
+  heat.querySelector("td").tabIndex = 0;
   heat.onkeydown = (event) => {
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
     if (down === undefined) return;
-    const next = heat.rows[event.target.parentNode.rowIndex + down]?.cells[event.target.cellIndex + right];
+    const row = event.target.parentNode;
+    const column = [...row.querySelectorAll("td")].indexOf(event.target);
+    const next = heat.rows[row.rowIndex + down]?.querySelectorAll("td")[column + right];
     event.preventDefault();
     if (!next) return;
     event.target.tabIndex = -1;
     next.tabIndex = 0;
     next.focus();
   };
+}
+
+// The label of a row of a heat map, if the rows are high enough for text.
+function label(text, count) {
+  return count <= MOST_LABELS ? [element("th", text, { scope: "row", title: text })] : [];
 }
 
 // Average linkage: joins the two clusters with the largest mean similarity, as long as it reaches the threshold.
@@ -133,14 +147,72 @@ function cluster(similarities, threshold) {
 }
 
 async function search() {
-  const body = { query: $("query").value, where: $("where").value || null, hybrid: $("hybrid").checked };
+  const query = $("query").value;
+  const body = { query, where: $("where").value || null, hybrid: $("hybrid").checked };
   const { hits } = await ask("search", body);
-  const items = hits.map((hit) => {
-    const columns = Object.entries(hit.columns).map(([name, value]) => `${name}: ${value}`);
-    const details = [`cosine ${hit.cosine.toFixed(3)}`, hit.id, ...columns].join(" · ");
-    return element("li", [element("div", hit.text), element("div", details, { class: "soft" })]);
-  });
+  const items = hits.map((hit) => drawHit(hit, pattern(query)));
   $("search-result").replaceChildren(...(items.length ? items : [element("p", "No row fits.")]));
+}
+
+// A row that was found: its title and link, its text, and its other columns.
+function drawHit(hit, words) {
+  const columns = new Map(Object.entries(hit.columns));
+  const title = taken(columns, TITLES);
+  const link = taken(columns, LINKS);
+  const parts = [passage(hit.text, words)];
+  if (title) parts.unshift(element("div", linked(title, link), { class: "title" }));
+  if (link && !title) parts.push(element("div", linked(link, link)));
+  const rest = [...columns].map(([name, value]) => `${name}: ${value}`);
+  const details = [`cosine ${hit.cosine.toFixed(3)}`, hit.id, ...rest].join(" · ");
+  return element("li", [...parts, element("div", details, { class: "soft" })]);
+}
+
+// The value of the first column that has one of the names; the column is then removed.
+function taken(columns, names) {
+  const name = [...columns.keys()].find((column) => names.includes(column.toLowerCase()) && columns.get(column));
+  const value = columns.get(name);
+  columns.delete(name);
+  return value && String(value);
+}
+
+// A text as a link, if the address is one of the web.
+function linked(text, address) {
+  if (!/^https?:\/\//i.test(address ?? "")) return text;
+  return element("a", text, { href: address, rel: "noopener noreferrer", target: "_blank" });
+}
+
+// A pattern of the words of a query. Short words are left out if there are longer ones. Without words, it fits nowhere.
+function pattern(query) {
+  const words = query.match(/[\p{L}\p{N}]+/gu) ?? [];
+  const long = words.filter((word) => word.length > 3);
+  const chosen = long.length ? long : words;
+  return new RegExp(`(?<![\\p{L}\\p{N}])(${chosen.join("|") || "$^"})(?![\\p{L}\\p{N}])`, "giu");
+}
+
+// A text with its words marked. A long text is a snippet, which a click unfolds.
+function passage(text, words) {
+  if (text.length <= SNIPPET) return element("div", marked(text, words), { class: "text" });
+  const short = element("span", marked(snippet(text, words), words), { class: "snippet" });
+  const summary = element("summary", [short, element("span", "Show less", { class: "less soft" })]);
+  return element("details", [summary, element("div", marked(text, words), { class: "text" })], { class: "passage" });
+}
+
+// The part of a text that has most of the different words.
+function snippet(text, words) {
+  const found = [...text.matchAll(words)].map((match) => ({ place: match.index, word: match[0].toLowerCase() }));
+  const within = (place) => found.filter((other) => other.place >= place && other.place < place + SNIPPET - BEFORE);
+  const count = ({ place }) => new Set(within(place).map(({ word }) => word)).size;
+  const best = found.reduce((first, next) => (count(next) > count(first) ? next : first), found[0] ?? { place: 0 });
+  const start = Math.max(0, Math.min(best.place - BEFORE, text.length - SNIPPET));
+  const part = text.slice(start, start + SNIPPET);
+  // A word that is cut at an end is left out, where the text has spaces.
+  const first = start ? part.replace(/^\S* (?=\S)/u, "… ") : part;
+  return start + SNIPPET < text.length ? first.replace(/ \S*$/u, " …") : first;
+}
+
+// The parts of a text, where the words are in elements that mark them.
+function marked(text, words) {
+  return text.split(words).map((part, place) => (place % 2 ? element("mark", part) : part));
 }
 
 for (const [id, action] of Object.entries({ "key-form": start, pair: compare, list: compareList, search })) {

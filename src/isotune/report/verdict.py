@@ -1,0 +1,99 @@
+"""What a report says first: which encoder to use, and the differences from the start in words."""
+
+from isotune.evaluation.results import Gain, RunEvaluation, Verdict
+from isotune.evaluation.tasks import task_title
+
+ADVICE = {
+    "NEW": "Use the new encoder",
+    "KEEP": "Keep what you had",
+    "CAN'T TELL": "Keep what you had for now. These data leave open which encoder is better",
+}
+"""The verdicts as the page says them."""
+
+
+def advised(verdict: Verdict) -> str:
+    """The verdict and its reason, without the full stop."""
+    return f"{ADVICE[verdict.word]}: {verdict.why}"
+
+
+def gain_title(gain: Gain) -> str:
+    """What a difference was measured on, as the name of a bar."""
+    match gain.kind:
+        case "labels":
+            return "Labelled dev rows"
+        case "dev":
+            return f"Dev data {gain.name}, which chose the step"
+        case "agreement":
+            return "Agreement with the teachers"
+    return f"{task_title(gain.name)}{gain.measure}"
+
+
+def gain_sentence(gain: Gain) -> str:
+    """A difference in a sentence: the scores before and after, and the interval."""
+    subjects = {
+        "labels": "The score on the labelled dev rows, by layers that start untrained,",
+        "dev": f"The score on the dev data {gain.name}, which chose the step,",
+        "agreement": f"The agreement with the teachers on {gain.name}",
+        "task": f"The score on {task_title(gain.name)}{gain.measure}",
+    }
+    subject = subjects[gain.kind]
+    if gain.after == gain.before:
+        return f"{subject} stayed at {100 * gain.before:.2f}."
+    verb = "rose"
+    if gain.after < gain.before:
+        verb = "fell"
+    moved = f"{subject} {verb} from {100 * gain.before:.2f} to {100 * gain.after:.2f}"
+    by = f"{change_words(gain.before, gain.after)} points"
+    interval = interval_words(gain)
+    if interval:
+        return f"{moved}: {by}, {interval}."
+    return f"{moved}: {by}."
+
+
+def interval_words(gain: Gain) -> str:
+    """The 95 % interval of a difference x 100; empty if there is none."""
+    if gain.low is None or gain.high is None:
+        return ""
+    return f"95 % interval {signed(gain.low)} to {signed(gain.high)}"
+
+
+def change_words(before: float, after: float) -> str:
+    """The difference of two scores as they are printed, x 100."""
+    return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"
+
+
+def signed(value: float) -> str:
+    """A difference x 100 with its sign."""
+    return f"{100 * value:+.2f}"
+
+
+def shared_scores(comparison: RunEvaluation) -> dict[str, tuple[float, float]]:
+    """The first score of each task and each average, before and after, by its title.
+
+    The measures of a vector space are left out: they don't lie on the scale of the others.
+    """
+    before = comparison.before.scores()
+    after = comparison.after.scores()
+    names = [task.name for task in comparison.after.tasks if task.kind != "geometry"]
+    scores = {}
+    for name in (*names, *comparison.after.averages):
+        if name in before and name in after:
+            scores[task_title(name)] = (before[name], after[name])
+    return scores
+
+
+def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list[str]:
+    """What would tell more, in sentences; empty if nothing is open."""
+    if evaluation is None or evaluation.labels or not evaluation.selected_step:
+        return []
+    dev = evaluation.dev
+    if dev and not evaluation.dev_is_general and dev.name not in evaluation.trained_on:
+        if evaluation.verdict.word == "CAN'T TELL":
+            return ["To be sure, score more pairs with isotune label."]
+        return [f"The {dev.unit} that choose the step show a little more gain than others would."]
+    if evaluation.own_tasks:
+        return []
+    advice = ["To measure the encoder, score some pairs with isotune label, and train with --dev."]
+    if has_examples:
+        advice.insert(0, "Read the examples below.")
+    return advice
