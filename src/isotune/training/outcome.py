@@ -22,9 +22,11 @@ from isotune.encoder.classifier import Classifier
 from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
+from isotune.errors import counted
 from isotune.evaluation import (
     DevTask,
     ResampledScores,
+    RetrievalResult,
     STSTask,
     Task,
     differences,
@@ -374,6 +376,10 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+    for task in comparison.after.tasks:
+        if isinstance(task, RetrievalResult):
+            queries = counted(task.queries, "query")
+            recorder.say(f"{task.name}: {queries}, each among {counted(task.documents, 'text')}")
     agreement = comparison.agreement
     if agreement:
         recorder.say(agreement.words)
