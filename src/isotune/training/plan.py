@@ -220,6 +220,9 @@ class Plan:
     Then the encoder differs from the start at step 0 of that stage.
     """
 
+    at_a_glance: Sequence[str]
+    """What the log says of the first rows of the files; empty in a resumed run."""
+
     sentences: Sequence[str]
     """Sentences of the text for the comparison at the end.
 
@@ -250,6 +253,8 @@ class Plan:
 
     def tell(self, recorder: Recorder) -> None:
         """Writes what the log says of the plan."""
+        for line in self.at_a_glance:
+            recorder.say(line)
         if self.run_data.divided:
             for line in self.run_data.divided.lines():
                 recorder.say(line)
@@ -353,6 +358,9 @@ def make_plan(
     methods = _attach_past_stages(recipe, progress, encoder)
     methods += _try_stages(recipe.stages[progress.stage :], run_data, deepcopy(encoder))
     last = methods[-1]
+    at_a_glance: Sequence[str] = ()
+    if progress == Progress():
+        at_a_glance = tuple(run_data.at_a_glance(methods[0]))
     return Plan(
         recipe=recipe,
         run_data=run_data,
@@ -364,6 +372,7 @@ def make_plan(
         predicts=type(last).predict is not Method.predict or not last.tunes,
         tunes=any(method.tunes for method in methods),
         reshaped=any(method.adds.reshapes for method in methods),
+        at_a_glance=at_a_glance,
         sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
         held_out=_held_out(run_data, methods[0]),
     )

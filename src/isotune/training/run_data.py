@@ -4,7 +4,7 @@ import glob
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
 from isotune.methods.options import LabelOptions
 from isotune.recipes import Recipe, Stage, TrainingOptions
+from isotune.recipes.look import glance
 from isotune.training.apart import PairsApart, sets_apart
 from isotune.training.labels import LabelledData
 from isotune.training.recorder import RunContext
@@ -137,6 +138,18 @@ class RunData:
             return
         for row in read(self._sources(feed.data), Sentence, self.recipe.columns):
             yield row.sentence
+
+    def at_a_glance(self, method: Method) -> Iterator[str]:
+        """What the first rows of the files show that the first stage reads, whose method is given.
+
+        Nothing is said of named datasets, the hub, streams and rows from Python. What can't be read
+        is told when the stage reads the whole file.
+        """
+        feed, *_ = self._feeds(self.recipe.stages[0], method).values()
+        reads_texts = (feed.reads or feed.rows) is Sentence
+        for source in filter(is_file, feed.data):
+            with suppress(InputError):
+                yield from glance(source).in_short(suggests=reads_texts)
 
     def held_out(self, method: Method) -> Iterator[str]:
         """The sentences that a run with teachers doesn't train on; `method` is the first stage's.
