@@ -11,10 +11,10 @@ from isotune import InputError, Pair, ScoredPair, Triplet
 from isotune.recipes import Recipe
 from isotune.training.apart import (
     NAME,
-    PairsApart,
+    SetApart,
     divided,
     groups_of_common_texts,
-    read_pairs_apart,
+    read_set_apart,
 )
 from tests.conftest import WORDS
 from tests.training.conftest import Killed, Train, killed, resume
@@ -65,7 +65,7 @@ def test_other_seeds_set_other_rows_apart() -> None:
 
 def test_first_texts_search_among_all_second_texts() -> None:
     train = [Triplet("a", "b", "c"), Triplet("d", "e", "c")]
-    task = PairsApart(Triplet, train, [Triplet("f", "g", "h")], {}).task()
+    task = SetApart(Triplet, train, [Triplet("f", "g", "h")], {}).task()
     assert (list(task.queries), list(task.documents)) == (["f"], ["g", "h", "b", "c", "e"])
     assert list(task.grades) == [{0: 1}]
 
@@ -78,10 +78,10 @@ def recipe(**options: object) -> Recipe:
 
 def test_rows_that_can_not_be_divided_are_refused() -> None:
     with pytest.raises(InputError, match="largest group of rows with common texts has 20"):
-        read_pairs_apart(recipe(), [Pair(f"text {row}", "the answer") for row in range(20)])
+        read_set_apart(recipe(), [Pair(f"text {row}", "the answer") for row in range(20)])
     one_score = [ScoredPair(f"text {row}", f"other {row}", 1.0) for row in range(20)]
     scored = recipe(stages=[{"method": "cosent", "test_share": 0.2}])
-    apart = read_pairs_apart(scored, one_score)
+    apart = read_set_apart(scored, one_score)
     assert apart is not None
     with pytest.raises(InputError, match="the rows set apart have one score"):
         apart.task()
@@ -90,8 +90,8 @@ def test_rows_that_can_not_be_divided_are_refused() -> None:
 def test_one_stage_alone_sets_pairs_apart() -> None:
     stages = [{"method": "pairs", "test_share": 0.2}, {"method": "pairs"}]
     with pytest.raises(InputError, match="the run has 2 stages"):
-        read_pairs_apart(recipe(stages=stages), ROWS)
-    assert read_pairs_apart(recipe(stages=[{"method": "pairs"}]), ROWS) is None
+        read_set_apart(recipe(stages=stages), ROWS)
+    assert read_set_apart(recipe(stages=[{"method": "pairs"}]), ROWS) is None
 
 
 def faq(path: Path) -> str:
@@ -126,6 +126,44 @@ def test_a_run_is_judged_by_the_rows_that_it_sets_apart(train: Train, tmp_path: 
     log = (result.folder / "train.log").read_text("utf-8")
     assert f"{entry['rows']} rows to train on, {entry['set_apart']} set apart" in log
     assert f"search among {task.documents} texts" in log
+
+
+@pytest.mark.parametrize(
+    ("method", "header"),
+    [
+        ("finetune-sentence", "sentence,label"),
+        ("finetune-pair", "sentence1,sentence2,label"),
+    ],
+)
+def test_labels_are_judged_by_a_classifier_on_the_vectors(
+    method: str, header: str, train: Train, tmp_path: Path
+) -> None:
+    path = tmp_path / "labels.csv"
+    lines = [header]
+    for row in range(60):
+        texts = [" ".join(WORDS[(row + place) % 22] for place in range(4)) + f" {WORDS[row % 19]}"]
+        if "sentence2" in header:
+            texts.append(f"the {WORDS[row % 20]} is {WORDS[row // 20]} {WORDS[row % 7]}")
+        lines.append(",".join([*texts, "ab"[row % 2]]))
+    path.write_text("\n".join(lines) + "\n")
+    result = train(
+        sources=str(path),
+        method=method,
+        classes=["a", "b"],
+        dev_data=[str(path)],
+        test_share=0.3,
+        dev="none",
+        tasks=None,
+    )
+    assert result.evaluation is not None
+    (task,) = result.evaluation.after.tasks
+    assert task.name == NAME
+    assert task.kind == "transfer"
+    assert {control.name for control in result.evaluation.after.controls} == {
+        "largest class",
+        "bag of words",
+    }
+    assert NAME in result.evaluation.own_tasks
 
 
 def test_a_resumed_run_sets_the_same_rows_apart(

@@ -334,12 +334,13 @@ class CropsOptions(MethodOptions):
 
 
 class ApartOptions(MethodOptions):
-    """The options of methods whose pairs can be divided into those to train on and to judge by."""
+    """The options of methods whose rows can be divided into those to train on and to judge by."""
 
     test_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the rows that is set apart: not trained on, but start and result are compared on
-    them. Rows with a common text stay together. First texts search among all second texts of the
-    data; scored pairs have correlations. Unset: no row is set apart."""
+    them. Rows with a common text stay together. Pairs: first texts search among all second texts of
+    the data. Scored pairs: correlations. Labels: the accuracy of a classifier on the vectors.
+    Unset: no row is set apart."""
 
 
 class PairsOptions(ApartOptions):
@@ -457,7 +458,7 @@ class SupConOptions(LabelOptions):
     """Divides the cosine similarities. 0.1: Khosla et al., section 4.4."""
 
 
-class FinetuneOptions(MethodOptions):
+class FinetuneOptions(ApartOptions):
     """The options of fine-tuning on sentences and on pairs."""
 
     class_weights: ClassWeights | None = None

@@ -68,9 +68,9 @@ def find_judges(recipe: Recipe, candidates: CandidateJudges, trained: Collection
     may_judge = set()
     # Tasks that the user did not name judge nothing: they are of other texts, unless they are the
     # user's rows that were set apart.
-    has_apart = not {labels.NAME, apart.NAME}.isdisjoint(candidates.sources)
+    named = {*candidates.sources, *candidates.others}
+    has_apart = not {labels.NAME, apart.NAME}.isdisjoint(named)
     if recipe.tasks or has_apart:
-        named = {*candidates.sources, *candidates.others}
         may_judge = {name for name in named if not _is_mute(name, mute)}
     judging = {*candidates.sources.values(), candidates.dev}
     return Judges(

@@ -30,7 +30,7 @@ from isotune.methods.options import ClassifierOptions
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.training import run_folder
-from isotune.training.apart import read_pairs_apart
+from isotune.training.apart import read_set_apart
 from isotune.training.clock import time_for_training
 from isotune.training.labels import LabelledData, gain_of_tuning, read_labelled
 from isotune.training.outcome import (
@@ -237,7 +237,7 @@ class _Run:
     def _divided_rows(self) -> DividedRows | None:
         """The rows of the run, where it sets some apart."""
         labelled = self.labelled or read_labelled(self.recipe, self.rows)
-        return labelled or read_pairs_apart(self.recipe, self.rows)
+        return labelled or read_set_apart(self.recipe, self.rows)
 
     def _load_start(self) -> Encoder:
         options = self.recipe.encoder.model_dump()

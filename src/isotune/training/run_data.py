@@ -29,12 +29,12 @@ from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
 from isotune.methods.options import LabelOptions
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.recipes.look import glance
-from isotune.training.apart import PairsApart, sets_apart
+from isotune.training.apart import SetApart, sets_apart
 from isotune.training.labels import LabelledData
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import DATA
 
-DividedRows: TypeAlias = LabelledData | PairsApart
+DividedRows: TypeAlias = LabelledData | SetApart
 """Rows of which some are set apart, to say what the result is worth."""
 
 SPLITS: Sequence[Split] = ("dev", "test")
