@@ -2,6 +2,7 @@
 
 import ast
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from rich.table import Table
 
 import isotune
-from isotune.console import PlainConsole
+from isotune.console import PlainConsole, waiting
 from isotune.training.recorder import Recorder
 
 # rich reads all of these as something else: a tram, bold text, a link and a number in colour.
@@ -69,3 +70,40 @@ def _marked_up(tree: ast.AST) -> Iterator[str]:
             yield ast.unparse(node)
         if name in ("status", "track") and any(isinstance(a, ast.JoinedStr) for a in node.args):
             yield ast.unparse(node)
+
+
+def test_long_work_is_told_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("isotune.console.SAID_EVERY", 0.05)
+    with waiting("encoding"):
+        time.sleep(0.3)
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("encoding", "encoding: 0 seconds so far")
+    with waiting("reading"):
+        pass
+    assert capsys.readouterr().err == "reading\n"
+
+
+def test_a_silent_run_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log has only what the run says."""
+    monkeypatch.setattr("isotune.training.recorder.SAID_EVERY", 0.0)
+    with Recorder(tmp_path) as recorder:
+        recorder.say("begun")
+        recorder.start("stage 1", 0, 9)
+        recorder.advance(3)
+        time.sleep(1.5)
+    assert capsys.readouterr().err.splitlines() == ["begun", "stage 1: 3 of 9 done so far"]
+    (line,) = (tmp_path / "train.log").read_text("utf-8").splitlines()
+    assert line.endswith("begun")
+
+
+def test_a_quiet_run_stays_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("isotune.training.recorder.SAID_EVERY", 0.0)
+    with Recorder(tmp_path, quiet=True):
+        time.sleep(1.5)
+    assert capsys.readouterr().err == ""

@@ -37,6 +37,8 @@ from .methods.options import AugmentedOptions as AugmentedOptions
 from .methods.options import MethodOptions as MethodOptions
 from .plugins import load_plugin as load_plugin
 from .recipes import add_recipe as add_recipe
+from .recipes.look import Look as Look
+from .recipes.look import look as look
 from .training import Result as Result
 from .training import TrainingFailed as TrainingFailed
 from .training import train as train

@@ -15,6 +15,7 @@ from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.lab.analyses import ANALYSES
 from isotune.lab.studies import paper_names, study_names
+from isotune.methods import METHODS
 from isotune.recipes import DEFAULT_RECIPE, RECIPES, read_recipe
 from tests.cli.conftest import Call, Refused
 
@@ -39,7 +40,8 @@ def test_a_list_names_all_there_is_in_full(
     monkeypatch.setenv("COLUMNS", f"{columns}")
     code, out, _ = isotune(command)
     assert code == 0
-    rows = [line.split() for line in out.rpartition("─\n")[2].splitlines() if line[0] != " "]
+    tables = [part.partition("\n\n")[0] for part in out.split("─\n")[1:]]
+    rows = [line.split() for line in "\n".join(tables).splitlines() if line[0] != " "]
     assert [row[0] for row in rows] == list(LISTS[command])
     assert command != "datasets" or [row[0] for row in rows if row[1] == "yes"] == ["stsb-open"]
     assert max(map(len, out.splitlines())) <= columns
@@ -48,8 +50,27 @@ def test_a_list_names_all_there_is_in_full(
 
 def test_in_a_pipe_each_recipe_is_a_line(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS")
-    first, *_ = names = [line.split()[0] for line in isotune("recipes").out.splitlines()[2:]]
+    own, published = isotune("recipes").out.split("\n\n")
+    first, *_ = names = [line.split()[0] for line in own.splitlines()[3:]]
+    names += [line.split()[0] for line in published.splitlines()[3:]]
     assert (first, names) == (DEFAULT_RECIPE, list(RECIPES))
+
+
+def test_recipes_for_own_texts_stand_apart_from_those_of_papers(isotune: Call) -> None:
+    own, published = isotune("recipes").out.split("\n\n")
+    assert own.startswith("for texts of your own:\n")
+    assert published.startswith("the settings of papers")
+    assert {"classify", "crops", "pairs"} <= {line.split()[0] for line in own.splitlines()}
+    assert {"simcse-unsup", "whitening"} <= {line.split()[0] for line in published.splitlines()}
+
+
+def test_methods_are_listed(isotune: Call, refused: Refused) -> None:
+    listed = json.loads(isotune("recipes", "--methods", "--json").out)
+    assert [entry["name"] for entry in listed] == list(METHODS)
+    assert "leave simcse out" in refused("recipes", "simcse", "--methods")
+    shown = isotune("train", "--help").out
+    assert "isotune recipes --methods" in shown
+    assert "self-guided-bt:" not in shown
 
 
 def test_a_recipe_is_printed_with_the_sources_of_its_values(

@@ -9,10 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from isotune.errors import InputError
-from isotune.evaluation import compare, evaluate, load_tasks
+from isotune.evaluation import (
+    compare,
+    differences,
+    evaluate,
+    load_tasks,
+    resampled_with_words,
+    with_whole_path,
+)
 from isotune.evaluation import vectors as module
 from isotune.evaluation.results import RANKING_MEASURES, Evaluation
-from isotune.evaluation.retrieval import RetrievalTask
+from isotune.evaluation.retrieval import RetrievalTask, fused
 
 TREC = ("ndcg_cut_10", "recip_rank_10", "recall_1", "recall_10", "recall_100")
 
@@ -160,3 +167,64 @@ def test_encoders_are_compared_over_the_same_queries(folder: Path) -> None:
         f"retrieval:{folder}{end}"
         for end in ("", *(["-mrr@10", "-recall@1", "-recall@10", "-recall@100"]))
     ]
+
+
+def test_rankings_are_joined_by_the_sums_of_their_reciprocal_ranks() -> None:
+    """Cormack, Clarke and Buettcher (2009), with k = 60, on two rankings of some documents."""
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        rankings = [generator.permutation(30)[:20].tolist() for _ in range(2)]
+        sums = {
+            item: sum(1 / (60 + each.index(item) + 1) for each in rankings if item in each)
+            for item in dict.fromkeys([*rankings[0], *rankings[1]])
+        }
+        assert fused(*rankings) == sorted(sums, key=lambda item: -sums[item])
+
+
+class Far:
+    """An encoder whose vectors know nothing: all texts have the same."""
+
+    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float32]:
+        return np.ones((len(sentences), 2), np.float32)
+
+
+def test_words_join_the_rankings_of_retrieval_alone(tmp_path: Path) -> None:
+    """Where the vectors know nothing, words find what they find."""
+    lines = [f"what is word{n}?,other texts{n} about word{n}" for n in range(40)]
+    path = tmp_path / "faq.csv"
+    path.write_text("\n".join(["question,answer", *lines]))
+    task = f"retrieval:{path}"
+    alone, joined = resampled_with_words(load_tasks([task, "geometry:stsb-open:dev"]), Far(), "far")
+    assert (alone.evaluation.encoder, joined.evaluation.encoder) == ("far", "far, with words")
+    assert [result.name for result in joined.evaluation.tasks] == [task]
+    assert alone.scores[f"{task}-recall@1"] < 0.1 < 0.9 < joined.scores[f"{task}-recall@1"]
+    (difference, *_) = differences(alone, joined)
+    assert difference.score == task
+    assert difference.low > 0
+    with pytest.raises(InputError, match="no task has rankings"):
+        resampled_with_words(load_tasks("stsb-open"), Far(), "far")
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.txt"])
+def test_more_texts_are_searched_among(name: str, tmp_path: Path) -> None:
+    test = tmp_path / "test.csv"
+    test.write_text("question,reply\n1,2\n3,4\n")
+    texts = ["4", "5", "6"]
+    lines = texts if name.endswith(".txt") else ["reply,year", *(f"{text},1" for text in texts)]
+    (tmp_path / name).write_text("\n".join(lines))
+    task = loaded(f"retrieval:{test},question,reply,among={tmp_path / name}")
+    assert list(task.documents) == ["2", "4", "5", "6"]
+    assert list(task.grades) == [{0: 1}, {1: 1}]
+
+
+def test_the_names_of_more_texts_become_whole_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test.csv").write_text("question,answer\n1,2\n")
+    Path("all.txt").write_text("5\n")
+    name = "retrieval:test.csv,question,answer,among=all.txt"
+    whole = with_whole_path(name)
+    assert whole == f"retrieval:{tmp_path}/test.csv,question,answer,among={tmp_path}/all.txt"
+    with pytest.raises(InputError, match="has a corpus of its own"):
+        load_tasks(f"retrieval:{folder},among=all.txt")

@@ -15,6 +15,10 @@ INSTALL = "--install-completion"
 # folder in which those before it have run, but for that of predict, which needs your labels. The
 # command `evaluate` is the function `evaluate` of the module `isotune.cli.evaluate`.
 COMMANDS = {
+    "look": (
+        "Say what is in a file before training, and which commands fit.",
+        "stsb-open:train",
+    ),
     "train": (
         "Train a sentence encoder on text and report what it gained.",
         "stsb-open:train --out runs/first",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +23,8 @@ TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, senteval-sts, sts17, "
     "stsb-multi, transfer, senteval, senteval-50); scored pairs, such as pairs.csv with the "
     "columns sentence1, sentence2 and score; classification:DATA, texts with labels; "
-    "retrieval:DATA, pairs where each first text has to find its second among all, or a folder in "
+    "retrieval:DATA, pairs where each first text has to find its second among all seconds of DATA "
+    "(with ,among=FILE behind the columns, also among those texts), or a folder in "
     "BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv); geometry or geometry:DATA, the "
     "distribution of the vectors. Columns with other names stand behind the file: "
     "pairs.csv,first,second,grade or retrieval:notes.jsonl,title,body or "
@@ -48,6 +50,10 @@ NO_CONTROLS = (
     "bag of words for labels, BM25 for retrieval."
 )
 
+HYBRID = (
+    "In retrieval tasks, also score each encoder's ranking joined with a ranking by words (BM25), "
+    "as isotune search --hybrid does: in a row below, with the difference from the vectors alone."
+)
 DIMENSIONS = (
     "Evaluate each encoder with this many features of a vector, the first ones; with several "
     "numbers, with each of them. Unset: as many as the encoder's folder says (truncate_dim), or "
@@ -74,6 +80,7 @@ def evaluate(
         Literal["spearman", "pearson"], Parameter(help=METRIC, group="Scores")
     ] = "spearman",
     no_controls: Annotated[bool, Parameter(help=NO_CONTROLS, group="Scores")] = False,
+    hybrid: Annotated[bool, Parameter(help=HYBRID, group="Scores", negative="")] = False,
     dimensions: Annotated[
         tuple[int, ...],
         Parameter(help=DIMENSIONS, metavar="NUMBER...", consume_multiple=1, group="Computing"),
@@ -111,7 +118,9 @@ def evaluate(
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
     loaded_tasks = _load(tasks, calibrate)
     encoders, shown = _load_encoders(paths, dimensions, precision)
-    comparison = _compare(loaded_tasks, encoders, aggregation, metric, controls=not no_controls)
+    score = partial(_scores, loaded_tasks, aggregation, metric, hybrid)
+    control_scores = _control_scores(loaded_tasks, aggregation, metric, no_controls)
+    comparison = _compare(encoders, score, control_scores)
     if cost:
         comparison = _with_costs(comparison, encoders)
     if form:
@@ -133,9 +142,11 @@ def _load_encoders(
 ) -> tuple[dict[str, Encoder], dict[str, str]]:
     """Encoders by their names, and the short labels by which the tables name them.
 
-    Each encoder is there once for each number of features.
+    Each encoder is there once for each number of features. The labels have also those of the
+    encoders with words.
     """
     from isotune.encoder.encoder import Encoder
+    from isotune.evaluation import with_words
 
     suffix = f", {precision}" if precision else ""
     encoders = {}
@@ -149,6 +160,7 @@ def _load_encoders(
             ending = f", {counted(kept, 'feature')}{suffix}"
             encoders[path + ending] = whole.cut_to(kept)
             shown[path + ending] = label + ending
+    shown |= {with_words(name): with_words(label) for name, label in shown.items()}
     return encoders, shown
 
 
@@ -185,7 +197,7 @@ def _draw(comparison: Comparison, path: Path, shown: Mapping[str, str]) -> None:
     if not main_scores:
         raise InputError("--figure: none of these tasks has a score; name one, such as stsb-open")
     score, values = next(iter(main_scores.items()))
-    scores = {shown[name]: value for name, value in values.items()}
+    scores = {shown[name]: values[name] for name in comparison.costs}
     speeds = {shown[name]: cost.sentences_per_second for name, cost in comparison.costs.items()}
     save_png(scores_by_speed(scores, speeds, task_title(score)), path)
 
@@ -224,30 +236,47 @@ def _load(tasks: Sequence[str], calibrate: bool) -> Sequence[Task]:
     )
 
 
-def _compare(
+def _control_scores(
+    tasks: Sequence[Task], aggregation: Aggregation, metric: Metric, no_controls: bool
+) -> Sequence[ResampledScores]:
+    """The scores of the controls; none if they are left out."""
+    from isotune.evaluation import resampled_controls
+
+    if no_controls:
+        return ()
+    return resampled_controls(tasks, aggregation, metric)
+
+
+def _scores(
     tasks: Sequence[Task],
-    encoders: Mapping[str, Encoder],
     aggregation: Aggregation,
     metric: Metric,
-    controls: bool,
-) -> Comparison:
-    """Evaluates the encoders one after another, with controls if these are asked for.
+    hybrid: bool,
+    encoder: Encoder,
+    name: str,
+) -> Sequence[ResampledScores]:
+    """The scores of an encoder; a `hybrid` evaluation has those with words behind them."""
+    from isotune.evaluation import resampled_scores, resampled_with_words
 
-    A terminal shows how far it is.
+    if hybrid:
+        return resampled_with_words(tasks, encoder, name, aggregation, metric)
+    return [resampled_scores(tasks, encoder, name, aggregation, metric)]
+
+
+def _compare(
+    encoders: Mapping[str, Encoder],
+    score: Callable[[Encoder, str], Sequence[ResampledScores]],
+    controls: Sequence[ResampledScores],
+) -> Comparison:
+    """Evaluates the encoders one after another, each with the controls.
+
+    A terminal shows how far it is; elsewhere a line says now and then which encoder's turn it is.
     """
     from rich.progress import track
 
-    from isotune.console import PlainConsole
-    from isotune.evaluation import (
-        compare_resampled,
-        resampled_controls,
-        resampled_scores,
-        with_controls,
-    )
+    from isotune.console import PlainConsole, repeating
+    from isotune.evaluation import compare_resampled, with_controls
 
-    control_scores: Sequence[ResampledScores] = ()
-    if controls:
-        control_scores = resampled_controls(tasks, aggregation, metric)
     console = PlainConsole(stderr=True)
     is_hidden = not console.is_terminal
     progress = track(
@@ -255,8 +284,9 @@ def _compare(
     )
     all_scores = []
     for name, encoder in progress:
-        scores = resampled_scores(tasks, encoder, name, aggregation, metric)
-        all_scores.append(with_controls(scores, control_scores))
+        with repeating(console, f"evaluating {name}"):
+            scores = score(encoder, name)
+        all_scores += [with_controls(each, controls) for each in scores]
     return compare_resampled(all_scores)
 
 

@@ -36,6 +36,10 @@ HOST = (
     "on a phone. Whoever can read the traffic of this network can read the sentences. Unset: "
     "127.0.0.1, for this machine alone."
 )
+ONE_ENCODER = (
+    "50 scores show a difference of four to ten points between two encoders, and four times as "
+    "many half of that; with both in --encoders, this line says what your scores can show"
+)
 
 
 def label(
@@ -55,7 +59,7 @@ def label(
     once. With several encoders the session ends by itself when the scores say which one is best.
     """
     from isotune.bundled import BUNDLED_MODEL
-    from isotune.console import PlainConsole
+    from isotune.console import waiting
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
     from isotune.evaluation.labelling.choose import choose_pairs
@@ -65,8 +69,10 @@ def label(
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
     # An unusable file is refused before anything is encoded.
     read_labels(out)
-    sentences = _read_sentences(file, columns)
-    with PlainConsole(stderr=True).status("choosing the pairs"):
+    with waiting(f"reading {file}"):
+        sentences = _read_sentences(file, columns)
+    names = ", ".join(encoders or (BUNDLED_MODEL,))
+    with waiting(f"choosing pairs of {counted(len(sentences), 'sentence')} by {names}"):
         loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
         chosen = choose_pairs(sentences, loaded, pairs)
     if not chosen:
@@ -74,7 +80,9 @@ def label(
     enough = partial(_why_enough, names=encoders, encoders=loaded)
     session = Session(chosen, out, enough)
     if session.pair:
-        for line in _what_scores_show(chosen, encoders, loaded):
+        with waiting("forecasting what the scores can show"):
+            lines = list(_what_scores_show(chosen, encoders, loaded))
+        for line in lines:
             print(line)
     _score(session, browser, host)
     count = len(session.labels)
@@ -106,8 +114,11 @@ def _what_scores_show(
     from isotune.evaluation.labelling.needed import words_of_needed
     from isotune.evaluation.labelling.session import FEWEST
 
-    if len(encoders) == 2 and len(pairs) >= FEWEST:
-        needed = words_of_needed(agreement(pairs, *encoders))
+    if len(encoders) == 1:
+        yield ONE_ENCODER
+    elif len(pairs) >= FEWEST:
+        # The last encoder is the new one, where the end of a run suggests the command.
+        needed = words_of_needed(agreement(pairs, encoders[0], encoders[-1]), len(pairs))
         if needed:
             yield needed
     for name in names:

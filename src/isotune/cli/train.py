@@ -80,6 +80,7 @@ PAIRED = (
     "for any other model. Each text has to find the other among those of other rows."
 )
 METHOD = "Train with this method and its default options, in place of a recipe."
+SHOWN_METHODS = ("classifier", "pairs", "crops", "cosent", "distil", "simcse", "consert")
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
 
@@ -141,11 +142,12 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
 
 
 def _about_methods() -> str:
-    """A line for each method: the first line of what its options say."""
+    """A line for each method that most people need: the first line of what its options say."""
     lines = []
-    for name in METHODS:
+    for name in SHOWN_METHODS:
         about, *_ = (OPTIONS[name].__doc__ or "").split("\n")
         lines.append(f"{name}: {about}")
+    lines.append("isotune recipes --methods lists all methods.")
     return "\n".join(lines)
 
 

@@ -7,8 +7,10 @@ from .comparison import evaluate as evaluate
 from .comparison import evaluation_of as evaluation_of
 from .comparison import resampled_controls as resampled_controls
 from .comparison import resampled_scores as resampled_scores
+from .comparison import resampled_with_words as resampled_with_words
 from .comparison import versions as versions
 from .comparison import with_controls as with_controls
+from .comparison import with_words as with_words
 from .costs import measure_cost as measure_cost
 from .costs import seconds_of_encoding as seconds_of_encoding
 from .formats import Cell as Cell

@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 
 from isotune.errors import InputError
-from isotune.evaluation.controls import CONTROLS
+from isotune.evaluation.controls import CONTROLS, rankings_by_words
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import (
     Aggregation,
@@ -32,6 +32,7 @@ from isotune.evaluation.results import (
     TransferResult,
     check_way,
 )
+from isotune.evaluation.retrieval import DEPTH, RetrievalTask, fused
 from isotune.evaluation.tasks import GROUPS, RowTask, Task, TaskSource, load_tasks, resampled
 from isotune.evaluation.vectors import Floats, SentenceEncoder
 
@@ -172,6 +173,49 @@ def resampled_scores(
     """
     outcomes = [task.score(encoder) for task in tasks]
     return _resampled_outcomes(tasks, outcomes, name, aggregation, metric)
+
+
+def resampled_with_words(
+    tasks: Sequence[Task],
+    encoder: SentenceEncoder,
+    name: str,
+    aggregation: Aggregation = "all",
+    metric: Metric = "spearman",
+) -> tuple[ResampledScores, ResampledScores]:
+    """An encoder's scores, and on retrieval tasks those of its ranking joined with BM25's.
+
+    The joined ranking is that of `isotune search --hybrid`; its name is `with_words` of the
+    encoder's.
+
+    Raises:
+        InputError: none of the tasks is one of retrieval.
+    """
+    if not any(isinstance(task, RetrievalTask) for task in tasks):
+        raise InputError(
+            "no task has rankings, which words could join; name one, such as retrieval:faq.csv"
+        )
+    alone = []
+    joined: list[tuple[TaskResult, Floats] | None] = []
+    for task in tasks:
+        if not isinstance(task, RetrievalTask):
+            alone.append(task.score(encoder))
+            joined.append(None)
+            continue
+        by_vectors = task.rankings(encoder)
+        alone.append(task.result_of(by_vectors))
+        both = zip(by_vectors.tolist(), rankings_by_words(task), strict=True)
+        rankings = [np.array(fused(vectors, words.tolist())[:DEPTH]) for vectors, words in both]
+        joined.append(task.result_of(rankings))
+    ways = (aggregation, metric)
+    return (
+        _resampled_outcomes(tasks, alone, name, *ways),
+        _resampled_outcomes(tasks, joined, with_words(name), *ways),
+    )
+
+
+def with_words(name: str) -> str:
+    """The name of an encoder whose rankings are joined with those by words."""
+    return f"{name}, with words"
 
 
 def resampled_controls(

@@ -158,7 +158,12 @@ def _word_features(tf_idf: Any, texts: NDArray[np.object_]) -> Any:
 
 
 def bm25(task: RetrievalTask) -> tuple[RetrievalResult, Floats]:
-    """Ranks the documents that share a word with the query by BM25.
+    """Ranks the documents that share a word with the query by BM25."""
+    return task.result_of(rankings_by_words(task))
+
+
+def rankings_by_words(task: RetrievalTask) -> list[Integers]:
+    """For each query, the numbers of up to `DEPTH` documents by BM25, the best first.
 
     The formula is Lucene's, with k1 = 1.5 and b = 0.75 (Kamphuis et al. 2020). Of two documents
     with the same score, an earlier one is ranked first.
@@ -177,7 +182,7 @@ def bm25(task: RetrievalTask) -> tuple[RetrievalResult, Floats]:
     for query in task.queries:
         known = [numbers[word] for word in words(query) if word in numbers]
         rankings.append(_ranking(index.get_scores_from_ids(known)))
-    return task.result_of(rankings)
+    return rankings
 
 
 def _ranking(scores: Floats) -> Integers:

@@ -10,21 +10,30 @@ larger id comes first.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.data import Pair, ScoredPairs
+from isotune.data import Pair, ScoredPairs, Sentence
+from isotune.data.derived import RowQuery
 from isotune.data.records import read_file
-from isotune.data.rows import Record, normalized
-from isotune.data.sources import Source
+from isotune.data.rows import Record, normalized, to_rows
+from isotune.data.sources import Source, read_records
 from isotune.errors import InputError, as_input_error, counted, unknown
 from isotune.evaluation.copies import Groups, groups_of_copies, tell_copies
 from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
-from isotune.evaluation.task_rows import place_and_part, rows_of
+from isotune.evaluation.task_rows import (
+    AMONG,
+    place_and_columns,
+    place_and_others,
+    place_and_part,
+    rows_of,
+)
 from isotune.evaluation.vectors import (
     Floats,
     SentenceEncoder,
@@ -33,10 +42,15 @@ from isotune.evaluation.vectors import (
     unit_length,
 )
 
+T = TypeVar("T", bound=Hashable)
+
 logger = logging.getLogger(__name__)
 
 DEPTH = 100
 """The ranks that are looked at."""
+
+FUSION = 60
+"""What is added to a rank where rankings are joined."""
 
 DISCOUNTS = 1 / np.log2(np.arange(2, 12))
 """The discounts of the first ten ranks."""
@@ -98,6 +112,10 @@ class RetrievalTask:
 
         The values are the measures, [N, measures].
         """
+        return self.result_of(self.rankings(encoder))
+
+    def rankings(self, encoder: SentenceEncoder) -> NDArray[np.int64]:
+        """The numbers of up to `DEPTH` documents for each query, [N, depth], the nearest first."""
         encode_query = getattr(encoder, "encode_query", encoder.encode)
         encode_document = getattr(encoder, "encode_document", encoder.encode)
         queries = sentence_vectors(encode_query, self.queries, self.name)
@@ -107,7 +125,7 @@ class RetrievalTask:
             unit_length(documents.astype(np.float32)),
             DEPTH,
         )
-        return self.result_of(rankings)
+        return rankings
 
     def result_of(self, rankings: Iterable[NDArray[np.int64]]) -> tuple[RetrievalResult, Floats]:
         """What the rankings of all queries are, as `score` gives it.
@@ -124,6 +142,19 @@ class RetrievalTask:
             measures=dict(zip(RANKING_MEASURES, means, strict=True)),
         )
         return result, values
+
+
+def fused(*rankings: Iterable[T]) -> list[T]:
+    """One ranking of several: by the sum of 1 / (60 + rank), the largest first.
+
+    It is reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009). Of equal sums, the one that
+    stands first in the rankings comes first.
+    """
+    scores: defaultdict[T, float] = defaultdict(float)
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, 1):
+            scores[item] += 1 / (FUSION + rank)
+    return sorted(scores, key=lambda item: -scores[item])
 
 
 def _measures(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[float]:
@@ -144,16 +175,41 @@ def _measures(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[flo
 def load_retrieval(name: str, source: Source) -> RetrievalTask:
     """Reads pairs as `rows_of` does.
 
+    Behind pairs may stand more texts to search among: "test.csv,question,answer,among=all.csv".
     The source may be a folder in BEIR's layout, such as "nfcorpus" or "nfcorpus:dev".
     """
-    if isinstance(source, str):
-        place, part = place_and_part(source)
-        if Path(place).is_dir():
-            return _read_folder(name, Path(place), part.removeprefix(":") or "test")
+    if not isinstance(source, str):
+        return task_of_pairs(name, rows_of(source, Pair))
+    source, others = place_and_others(source)
+    place, part = place_and_part(source)
+    if Path(place).is_dir():
+        if others:
+            raise InputError(f"{name}: {place} has a corpus of its own; leave {AMONG} out")
+        return _read_folder(name, Path(place), part.removeprefix(":") or "test")
     pairs = rows_of(source, Pair)
-    first, second = zip(*pairs, strict=True)
-    queries = list(dict.fromkeys(first))
-    documents = list(dict.fromkeys(second))
+    if not others:
+        return task_of_pairs(name, pairs)
+    _, columns = place_and_columns(source, Pair)
+    return task_of_pairs(name, pairs, _texts_of(others, columns or {}))
+
+
+def _texts_of(source: str, columns: Mapping[str, str]) -> Iterator[str]:
+    """The texts of a source: those of the answers' column, or else of a usual one."""
+    column = columns.get("sentence2", "")
+    for file in read_records(source, RowQuery(Sentence)):
+        records = list(file.records)
+        named = {}
+        if records and column in records[0][1]:
+            named = {"sentence": column}
+        for row in to_rows(file.place, records, Sentence, named):
+            yield row.sentence
+
+
+def task_of_pairs(name: str, pairs: Sequence[Pair], others: Iterable[str] = ()) -> RetrievalTask:
+    """The task of finding the second text of each pair among all second texts and others."""
+    queries = list(dict.fromkeys(pair.sentence1 for pair in pairs))
+    answers = [pair.sentence2 for pair in pairs]
+    documents = list(dict.fromkeys([*answers, *others]))
     numbers = {text: number for number, text in enumerate(documents)}
     grades: dict[str, dict[int, int]] = {query: {} for query in queries}
     for query, document in pairs:

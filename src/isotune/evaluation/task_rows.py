@@ -23,6 +23,10 @@ ROW_TYPES: Mapping[str, type[Row]] = {
 """The row type of each kind of task."""
 
 
+AMONG = ",among="
+"""What stands before the source of more texts among which a retrieval task searches."""
+
+
 @dataclass(frozen=True, eq=False)
 class TaskRows:
     """Rows from memory on which an encoder is judged.
@@ -77,6 +81,12 @@ class TaskRows:
         """The name of the task that reads what `save` writes into this folder."""
         kind = "" if self.kind == "similarity" else f"{self.kind}:"
         return f"{kind}{os.path.abspath(folder / self.name)}.jsonl"
+
+
+def place_and_others(source: str) -> tuple[str, str]:
+    """What a task reads with its columns, and the source of more texts to search among, or ""."""
+    place, _, others = source.partition(AMONG)
+    return place, others
 
 
 def place_and_part(source: str) -> tuple[str, str]:

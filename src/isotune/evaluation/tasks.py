@@ -29,7 +29,13 @@ from isotune.evaluation.results import (
 )
 from isotune.evaluation.retrieval import RetrievalTask, load_retrieval
 from isotune.evaluation.sts import STSTask
-from isotune.evaluation.task_rows import TaskRows, place_and_columns, place_and_part
+from isotune.evaluation.task_rows import (
+    AMONG,
+    TaskRows,
+    place_and_columns,
+    place_and_others,
+    place_and_part,
+)
 from isotune.evaluation.transfer import (
     ClassificationTask,
     TransferTask,
@@ -378,11 +384,14 @@ def _kind_and_data(name: str) -> tuple[str, str]:
 def with_whole_path(task: str) -> str:
     """The name of a task, with the whole path of the file or folder in it."""
     kind, data = _kind_and_data(task)
+    data, others = place_and_others(data)
+    if others:
+        others = f"{AMONG}{with_whole_path(others)}"
     place, part = place_and_part(data)
     is_named = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
     if is_named or not os.path.exists(place):
         return task
-    whole = f"{os.path.abspath(place)}{part}"
+    whole = f"{os.path.abspath(place)}{part}{others}"
     return f"{kind}:{whole}" if kind else whole
 
 

@@ -333,7 +333,17 @@ class CropsOptions(MethodOptions):
     """Divides the cosine similarities. 0.05: as for pairs."""
 
 
-class PairsOptions(MethodOptions):
+class ApartOptions(MethodOptions):
+    """The options of methods whose rows can be divided into those to train on and to judge by."""
+
+    test_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the rows that is set apart: not trained on, but start and result are compared on
+    them. Rows with a common text stay together. Pairs: first texts search among all second texts of
+    the data. Scored pairs: correlations. Labels: the accuracy of a classifier on the vectors.
+    Unset: no row is set apart."""
+
+
+class PairsOptions(ApartOptions):
     """Two texts that belong together, such as a title and its body, by InfoNCE."""
 
     temperature: Positive = 0.05
@@ -355,7 +365,7 @@ class CLSROptions(MethodOptions):
     4.1."""
 
 
-class CoSENTOptions(MethodOptions):
+class CoSENTOptions(ApartOptions):
     """CoSENT: of two pairs of a batch, the one with the higher score has the higher cosine."""
 
     scale: Positive = 20.0
@@ -448,7 +458,7 @@ class SupConOptions(LabelOptions):
     """Divides the cosine similarities. 0.1: Khosla et al., section 4.4."""
 
 
-class FinetuneOptions(MethodOptions):
+class FinetuneOptions(ApartOptions):
     """The options of fine-tuning on sentences and on pairs."""
 
     class_weights: ClassWeights | None = None

@@ -54,13 +54,21 @@ _FIRST = (
     *PAIRS_RECIPES,
     *PAIRS_RECIPES.values(),
     *TEACHER_RECIPES.values(),
+    "classify",
     "crops",
+    "cosent",
+    "pca",
     "consert-sif",
 )
 RECIPES: Registry[Traversable] = Registry(
     "recipe", {name: _FILES[name] for name in (*_FIRST, *_FILES)}
 )
 """The TOML files of the recipes by name, in the order in which people need them."""
+
+
+def is_published_setting(name: str) -> bool:
+    """Whether a recipe repeats a paper, and is not for texts of the user's own or of a plugin."""
+    return name in _FILES and name not in _FIRST
 
 
 def add_recipe(path: str | Path) -> None:

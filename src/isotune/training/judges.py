@@ -12,7 +12,7 @@ from typing import Any
 from isotune.evaluation import GROUPS
 from isotune.evaluation.tasks import GENERAL_TASK
 from isotune.recipes import Recipe
-from isotune.training.labels import NAME
+from isotune.training import apart, labels
 from isotune.training.run_data import MUCH_OVERLAP
 
 
@@ -68,8 +68,9 @@ def find_judges(recipe: Recipe, candidates: CandidateJudges, trained: Collection
     may_judge = set()
     # Tasks that the user did not name judge nothing: they are of other texts, unless they are the
     # user's rows that were set apart.
-    if recipe.tasks or NAME in candidates.sources:
-        named = {*candidates.sources, *candidates.others}
+    named = {*candidates.sources, *candidates.others}
+    has_apart = not {labels.NAME, apart.NAME}.isdisjoint(named)
+    if recipe.tasks or has_apart:
         may_judge = {name for name in named if not _is_mute(name, mute)}
     judging = {*candidates.sources.values(), candidates.dev}
     return Judges(

@@ -47,6 +47,8 @@ class LabelledData:
     commits: Mapping[str, str]
     """For each place on the hub, the commit that was read."""
 
+    row_type: type[LabelledSentence] = LabelledSentence
+
     def task(self) -> RowsApart:
         """The task of predicting the labels of the rows that are set apart."""
         return rows_apart(NAME, self.train, self.test, self.options)

@@ -64,7 +64,7 @@ class Options(TypedDict, total=False):
     contrastive_weight: float
     train_encoder: bool
     classes: Sequence[str]
-    test_share: float
+    test_share: Optional[float]
     test_data: Sequence[str]
     kind: Literal["single", "multi", "score"]
     separator: str

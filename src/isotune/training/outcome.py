@@ -22,10 +22,12 @@ from isotune.encoder.classifier import Classifier
 from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
+from isotune.errors import counted
 from isotune.evaluation import (
     DevTask,
     Floats,
     ResampledScores,
+    RetrievalResult,
     RetrievalTask,
     STSTask,
     Task,
@@ -401,6 +403,10 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     for gain in comparison.gains:
         if gain.kind == "agreement":
             recorder.say(gain.words)
+    for task in comparison.after.tasks:
+        if isinstance(task, RetrievalResult):
+            queries = counted(task.queries, "query")
+            recorder.say(f"{task.name}: {queries}, each among {counted(task.documents, 'text')}")
     agreement = comparison.agreement
     if agreement:
         recorder.say(f"the teachers: {agreement.teachers.words}")

@@ -4,7 +4,6 @@
 data of every stage to come on a copy of the encoder, so that mistakes fail at once.
 """
 
-import glob
 import os
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
-from isotune.data import DATASETS, ScoredPairs
+from isotune.data import ScoredPairs
 from isotune.data.held_out import ONE_OF
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
@@ -42,7 +41,7 @@ from isotune.training.labels import LabelledData, read_labelled, with_labels
 from isotune.training.outcome import ComparedOn
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.request import Request
-from isotune.training.run_data import STDIN, RunData
+from isotune.training.run_data import DividedRows, RunData, is_file
 from isotune.training.run_folder import START, Progress
 
 PAPERS_WIDTH = 768
@@ -110,11 +109,9 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
 
 
 def _whole_source(source: str) -> str:
-    kind, _, _ = source.partition(":")
-    is_file = os.path.exists(source) or glob.has_magic(source)
-    if kind in {STDIN, "hub", *DATASETS} or not is_file:
-        return source
-    return os.path.abspath(source)
+    if is_file(source):
+        return os.path.abspath(source)
+    return source
 
 
 def _whole_model(name: str) -> str:
@@ -162,14 +159,14 @@ class EvaluationData:
         return any(dev == (pairs.sentence1, pairs.sentence2) for pairs in self.tested)
 
 
-def load_evaluation_data(recipe: Recipe, labelled: LabelledData | None) -> EvaluationData:
-    """Reads the dev data and the tasks of a run, of which labelled rows set apart are the first."""
+def load_evaluation_data(recipe: Recipe, divided: DividedRows | None) -> EvaluationData:
+    """Reads the dev data and the tasks of a run, of which rows set apart are the first."""
     dev = None
     if recipe.dev_task:
         dev = load_dev(recipe.dev_task)
-    if labelled:
+    if divided:
         tasks = load_tasks(recipe.tasks) if recipe.tasks else []
-        return EvaluationData(dev, [labelled.task(), *tasks], "")
+        return EvaluationData(dev, [divided.task(), *tasks], "")
     unpublished = ""
     if recipe.published_on and not recipe.tasks:
         try:
@@ -223,6 +220,9 @@ class Plan:
     Then the encoder differs from the start at step 0 of that stage.
     """
 
+    at_a_glance: Sequence[str]
+    """What the log says of the first rows of the files; empty in a resumed run."""
+
     sentences: Sequence[str]
     """Sentences of the text for the comparison at the end.
 
@@ -253,8 +253,10 @@ class Plan:
 
     def tell(self, recorder: Recorder) -> None:
         """Writes what the log says of the plan."""
-        if self.run_data.labelled:
-            for line in self.run_data.labelled.lines():
+        for line in self.at_a_glance:
+            recorder.say(line)
+        if self.run_data.divided:
+            for line in self.run_data.divided.lines():
                 recorder.say(line)
         if self.evaluation_data.unpublished:
             recorder.say(self.evaluation_data.unpublished)
@@ -356,6 +358,9 @@ def make_plan(
     methods = _attach_past_stages(recipe, progress, encoder)
     methods += _try_stages(recipe.stages[progress.stage :], run_data, deepcopy(encoder))
     last = methods[-1]
+    at_a_glance: Sequence[str] = ()
+    if progress == Progress():
+        at_a_glance = tuple(run_data.at_a_glance(methods[0]))
     return Plan(
         recipe=recipe,
         run_data=run_data,
@@ -367,6 +372,7 @@ def make_plan(
         predicts=type(last).predict is not Method.predict or not last.tunes,
         tunes=any(method.tunes for method in methods),
         reshaped=any(method.adds.reshapes for method in methods),
+        at_a_glance=at_a_glance,
         sentences=sample_sentences(run_data.sentences(methods[0]), recipe.seed),
         held_out=_held_out(run_data, methods[0]),
     )

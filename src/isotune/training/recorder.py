@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from threading import Event, Thread
 from typing import IO, Any, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from isotune.console import PlainConsole
+from isotune.console import SAID_EVERY, PlainConsole
 from isotune.engine.workers import Workers
 from isotune.errors import InputError
 from isotune.report import read_records, sealed
@@ -75,14 +76,20 @@ class Recorder:
             self._display = show({"text/plain": ""}, raw=True, display_id=True)
         # When the display last changed.
         self._drawn = 0.0
+        # When the last line was said, and whether the run is over.
+        self._said = time.monotonic()
+        self._over = Event()
 
     def __enter__(self) -> Self:
         self._bar.start()
+        if self._bar.disable and not self._console.quiet:
+            Thread(target=self._break_silence, daemon=True).start()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._write(f"stopped by {type(error).__name__}: {error}")
+        self._over.set()
         with suppress(OSError):
             self._bar.stop()
         self._metrics.close()
@@ -111,9 +118,7 @@ class Recorder:
     def say(self, text: str) -> None:
         """Writes a line for people."""
         self._write(text)
-        # A terminal may have been closed; train.log has the line.
-        with suppress(OSError):
-            self._console.print(text)
+        self._print(text)
 
     def warn(self, step: int, text: str) -> None:
         """Writes a warning, which the report repeats; the same warning is written only once."""
@@ -146,6 +151,26 @@ class Recorder:
         shown = ", ".join(f"{name} {value}" for name, value in self._shown.items())
         for task in self._bar.task_ids:
             self._bar.update(task, shown=shown)
+
+    def _print(self, text: str) -> None:
+        """Prints a line on standard error."""
+        self._said = time.monotonic()
+        # A terminal may have been closed; train.log has what is said.
+        with suppress(OSError):
+            self._console.print(text)
+
+    def _break_silence(self) -> None:
+        """Prints how far the run is where nothing was said for a while, and no bar shows that."""
+        while not self._over.wait(1.0):
+            if time.monotonic() > self._said + SAID_EVERY:
+                self._print(self._state())
+
+    def _state(self) -> str:
+        """How far the run is."""
+        for task in self._bar.tasks:
+            if task.total and task.completed < task.total:
+                return f"{task.description}: {task.completed:,.0f} of {task.total:,.0f} done so far"
+        return "at work"
 
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

@@ -30,6 +30,7 @@ from isotune.methods.options import ClassifierOptions
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.training import run_folder
+from isotune.training.apart import read_set_apart
 from isotune.training.clock import time_for_training
 from isotune.training.labels import LabelledData, gain_of_tuning, read_labelled
 from isotune.training.outcome import (
@@ -56,7 +57,7 @@ from isotune.training.request import (
     checked_request,
     refuse_rows_for_sources,
 )
-from isotune.training.run_data import RunData
+from isotune.training.run_data import DividedRows, RunData
 from isotune.training.run_folder import OpenedRun
 from isotune.training.selection import calibrated, choose_scorer, score_kept
 from isotune.training.signals import StopSignal
@@ -207,9 +208,9 @@ class _Run:
         tell_recipe(self.recipe, self.chosen_by_model, self.model, self.context)
         if self.opened.lost:
             self.recorder.say(self.opened.lost)
-        labelled = self.labelled or read_labelled(self.recipe, self.rows)
-        evaluation_data = load_evaluation_data(self.recipe, labelled)
-        run_data = RunData(self.recipe, self.rows, labelled, evaluation_data.pairs, self.context)
+        divided = self._divided_rows()
+        evaluation_data = load_evaluation_data(self.recipe, divided)
+        run_data = RunData(self.recipe, self.rows, divided, evaluation_data.pairs, self.context)
         # This is cheaper than to load the start.
         run_data.check(self.progress.stage)
         encoder = self._load_start()
@@ -232,6 +233,11 @@ class _Run:
                 kept_folder,
             )
         return result
+
+    def _divided_rows(self) -> DividedRows | None:
+        """The rows of the run, where it sets some apart."""
+        labelled = self.labelled or read_labelled(self.recipe, self.rows)
+        return labelled or read_set_apart(self.recipe, self.rows)
 
     def _load_start(self) -> Encoder:
         options = self.recipe.encoder.model_dump()
@@ -277,10 +283,15 @@ class _Run:
         They stay away if tuning predicts the labels of the rows set apart better by more than
         chance; or if earlier stages have added layers, which the start lacks.
         """
-        labelled = plan.run_data.labelled
+        labelled = plan.run_data.divided
         is_tuned = self.progress.best_step > 0
         is_classified = isinstance(self.recipe.stages[number].options, ClassifierOptions)
-        if labelled is None or not is_classified or not is_tuned or plan.reshaped:
+        if (
+            not isinstance(labelled, LabelledData)
+            or not is_classified
+            or not is_tuned
+            or plan.reshaped
+        ):
             return
         start = self._load_start()
         if len(start.heads) != len(encoder.heads):

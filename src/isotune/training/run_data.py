@@ -1,17 +1,19 @@
 """From a stage's sources to tokens, with what the log says about the data."""
 
+import glob
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from isotune.data import LabelledSentence, ScoredPairs, read
+from isotune.data import DATASETS, ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
 from isotune.data.held_out import is_held_out, without_held_out
@@ -26,9 +28,14 @@ from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
 from isotune.methods.options import LabelOptions
 from isotune.recipes import Recipe, Stage, TrainingOptions
+from isotune.recipes.look import glance
+from isotune.training.apart import SetApart, sets_apart
 from isotune.training.labels import LabelledData
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import DATA
+
+DividedRows: TypeAlias = LabelledData | SetApart
+"""Rows of which some are set apart, to say what the result is worth."""
 
 SPLITS: Sequence[Split] = ("dev", "test")
 
@@ -75,8 +82,8 @@ class RunData:
     rows: Iterable[FromPython] | None
     """Rows from Python that replace the recipe's sources."""
 
-    labelled: LabelledData | None
-    """The labelled rows, divided; None if no stage learns from the user's labels."""
+    divided: DividedRows | None
+    """The rows of the stages that set rows apart; None if none does."""
 
     evaluation: Sequence[ScoredPairs]
     """What the run is scored on; the log says how much of it is in the training text."""
@@ -111,7 +118,7 @@ class RunData:
         for feed in self._feeds(stage, method).values():
             names = feed.data or ("rows",)
             for name, source in zip(names, self._sources(feed.data), strict=True):
-                if name != STDIN and not self._is_labelled(stage):
+                if name != STDIN and not self._is_divided(stage):
                     next(self._read([source], feed, stage))
             short_row = [["a"]] * len(text_fields(feed.rows))
             method.tokenize(encoder, short_row, length)
@@ -131,6 +138,18 @@ class RunData:
             return
         for row in read(self._sources(feed.data), Sentence, self.recipe.columns):
             yield row.sentence
+
+    def at_a_glance(self, method: Method) -> Iterator[str]:
+        """What the first rows of the files show that the first stage reads, whose method is given.
+
+        Nothing is said of named datasets, the hub, streams and rows from Python. What can't be read
+        is told when the stage reads the whole file.
+        """
+        feed, *_ = self._feeds(self.recipe.stages[0], method).values()
+        reads_texts = (feed.reads or feed.rows) is Sentence
+        for source in filter(is_file, feed.data):
+            with suppress(InputError):
+                yield from glance(source).in_short(suggests=reads_texts)
 
     def held_out(self, method: Method) -> Iterator[str]:
         """The sentences that a run with teachers doesn't train on; `method` is the first stage's.
@@ -295,14 +314,15 @@ class RunData:
         feeds = method.feeds().items()
         return {name: replace(feed, data=feed.data or data) for name, feed in feeds}
 
-    def _is_labelled(self, stage: Stage) -> bool:
-        """Whether a stage trains on the labelled rows that are not set apart."""
-        return self.labelled is not None and isinstance(stage.options, LabelOptions)
+    def _is_divided(self, stage: Stage) -> bool:
+        """Whether a stage trains on the rows that are not set apart."""
+        sets_rows_apart = isinstance(stage.options, LabelOptions) or sets_apart(stage)
+        return self.divided is not None and sets_rows_apart
 
     def _read(self, sources: Sequence[Source], feed: Feed, stage: Stage) -> Rows[Row]:
-        if self.labelled and self._is_labelled(stage):
-            rows: Rows[Row] = read([self.labelled.train], LabelledSentence)
-            rows.commits |= self.labelled.commits
+        if self.divided and self._is_divided(stage):
+            rows: Rows[Row] = read([self.divided.train], self.divided.row_type)
+            rows.commits |= self.divided.commits
             return rows
         training = stage.training
         return read(
@@ -348,6 +368,8 @@ class RunData:
                     f"({key}: {before[key]}, now {value}), so the run can't continue; give the "
                     "same data, or start again in another folder"
                 )
+        if self.divided:
+            entry["set_apart"] = len(self.divided.test)
         if commits:
             entry["commits"] = dict(commits)
         if shared:
@@ -399,6 +421,13 @@ def length_of(stage: Stage, method: Method, encoder: Encoder) -> int:
     if not method.tunes:
         return encoder.max_length
     return min(stage.training.max_length, encoder.max_length)
+
+
+def is_file(source: str) -> bool:
+    """Whether a source is a file, or a pattern of files."""
+    kind, _, _ = source.partition(":")
+    is_named = kind in {STDIN, "hub", *DATASETS}
+    return not is_named and (os.path.exists(source) or glob.has_magic(source))
 
 
 def read_entries(folder: Path) -> dict[str, dict[str, Any]]:

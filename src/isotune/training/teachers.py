@@ -20,7 +20,7 @@ from isotune.encoder.fingerprint import short_hash
 from isotune.errors import counted
 from isotune.training.recorder import Recorder, RunContext
 
-SAID_EVERY = 30.0
+SAID_EVERY = 15.0
 """Seconds between two lines of the log about a teacher that encodes."""
 
 

@@ -30,11 +30,9 @@ from isotune.files import atomic_write, write_text
 from isotune.kernels.device import DEVICE
 from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
+from isotune.recipes.doors import FINISHED
 from isotune.report.stages import NEXT
 from isotune.training.run_data import STDIN
-
-FINISHED = "sentence-transformers/all-MiniLM-L6-v2"
-"""What the README advises most people to start from."""
 
 TEXT = "TEXT"
 """What stands in commands for the user's sentences, where no command can read those of the run."""

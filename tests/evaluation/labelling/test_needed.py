@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from isotune.evaluation.labelling import needed
 from isotune.evaluation.labelling.choose import agreement
-from isotune.evaluation.labelling.needed import pairs_needed, words_of_needed
+from isotune.evaluation.labelling.needed import gain_shown, pairs_needed, words_of_needed
 from tests.evaluation.test_geometry import Angles
 
 
@@ -64,10 +64,17 @@ def test_a_half_of_the_gain_needs_about_four_times_as_many_pairs_and_alike_encod
     assert pairs_needed(0.01, 0.999) < pairs_needed(0.01, 0.99) / 3
 
 
+@pytest.mark.parametrize("agreement", [0.9, 0.99, 0.9999])
+@pytest.mark.parametrize("count", [30, 50, 2_000])
+def test_the_gain_that_pairs_show_needs_as_many_pairs(count: int, agreement: float) -> None:
+    assert pairs_needed(gain_shown(count, agreement) * 1.0001, agreement) == count
+
+
 def test_the_line_has_round_numbers_and_none_below_the_fewest_that_choose() -> None:
     assert words_of_needed(0.9973) == (
         "scored pairs that tell these encoders apart (Spearman x 100): about 110 for a gain of "
-        "2 points, about 360 for a gain of 1 point, about 1,300 for a gain of half a point"
+        "2 points, about 360 for a gain of 1 point, about 1,300 for a gain of half a point; 50 "
+        "show a gain of 3.5 points or more"
     )
     assert "about 20 for a gain of 2 points" in words_of_needed(1 - 1e-8)
 

@@ -23,6 +23,9 @@ GAINS = {"2 points": 0.02, "1 point": 0.01, "half a point": 0.005}
 USUAL_SCORE = 0.7
 """The r of the formula: nobody knows the correlation with scores before there are scores."""
 
+USUAL_COUNT = 50
+"""The pairs that `isotune label` chooses."""
+
 TAU = 0.86
 """(2 / pi) sqrt(2 (1 - R) / (1 - a)), where R is Pearson's correlation near 1."""
 
@@ -47,15 +50,29 @@ def pairs_needed(gain: float, agreement: float) -> int:
     return math.ceil((linear + math.sqrt(linear**2 + 4 * constant)) / 2)
 
 
-def words_of_needed(agreement: float) -> str:
-    """Says how many scored pairs tell some gains; empty if the encoders never differ."""
+def gain_shown(count: int, agreement: float) -> float:
+    """The gain that `count` scored pairs tell in four of five cases: `pairs_needed` inverted."""
+    disagreement = 1 - agreement
+    spread = disagreement / count + 3 * TAU * math.sqrt(disagreement) / count**2
+    return SURE * FACTOR * math.sqrt(2 * (1 - USUAL_SCORE**2) * spread)
+
+
+def words_of_needed(agreement: float, count: int = USUAL_COUNT) -> str:
+    """Says how many scored pairs tell some gains, and what `count` pairs tell.
+
+    It is empty if the encoders never differ.
+    """
     if agreement >= 1:
         return ""
     parts = []
     for words, gain in GAINS.items():
-        count = max(FEWEST, _rounded(pairs_needed(gain, agreement)))
-        parts.append(f"about {count:,} for a gain of {words}")
-    return f"scored pairs that tell these encoders apart (Spearman x 100): {', '.join(parts)}"
+        needed = max(FEWEST, _rounded(pairs_needed(gain, agreement)))
+        parts.append(f"about {needed:,} for a gain of {words}")
+    shown = 100 * gain_shown(count, agreement)
+    return (
+        f"scored pairs that tell these encoders apart (Spearman x 100): {', '.join(parts)}; "
+        f"{count:,} show a gain of {shown:.1f} points or more"
+    )
 
 
 def _rounded(count: int) -> int:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import wraps
@@ -32,6 +31,7 @@ from isotune.data.rows import Cells, Record
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError, as_input_error
+from isotune.evaluation.retrieval import fused
 from isotune.evaluation.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
@@ -41,9 +41,6 @@ from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 from isotune.use.tables import to_tables
 
-# Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009),
-# "Reciprocal rank fusion".
-FUSION = 60
 # A hybrid search joins at least so many rows of each ranking.
 FUSED = 100
 # So many random rows show what another encoder changes.
@@ -573,11 +570,9 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
 
 
 def _fuse(*rankings: list[Row]) -> list[Row]:
-    """One ranking of several: by the sum of 1 / (60 + rank), the largest first."""
+    """One ranking of several."""
     rows: dict[str, Row] = {}
-    scores: defaultdict[str, float] = defaultdict(float)
     for ranking in rankings:
-        for rank, row in enumerate(ranking, 1):
-            rows[row["id"]] = row
-            scores[row["id"]] += 1 / (FUSION + rank)
-    return sorted(rows.values(), key=lambda row: -scores[row["id"]])
+        rows |= {row["id"]: row for row in ranking}
+    order = fused(*([row["id"] for row in ranking] for ranking in rankings))
+    return [rows[key] for key in order]

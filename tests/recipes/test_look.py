@@ -1,0 +1,256 @@
+"""A look at a source: what is in it, and which commands fit."""
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import isotune
+from isotune import InputError
+from isotune.cli import main
+from isotune.data.columns import Spread, describe_columns, scripts, spread
+from isotune.recipes import read_recipe
+from isotune.recipes.doors import FINISHED, UNNAMED
+from isotune.recipes.look import FIRST_ROWS, glance, look
+
+WORDS = ("red", "lamp", "door", "water", "price", "order", "late", "broken", "box", "key")
+
+
+def text(number: int, length: int) -> str:
+    """A text of so many words that no other number has."""
+    return " ".join(WORDS[(number // 10**place) % 10] for place in range(length))
+
+
+def table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def kinds(**columns: Sequence[object]) -> dict[str, str]:
+    """The kinds that columns of these values have."""
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {column.name: column.kind for column in describe_columns(records)}
+
+
+def test_the_values_of_a_column_decide_what_is_in_it() -> None:
+    rows = range(40)
+    assert kinds(
+        text=[text(row, 5) for row in rows],
+        stars=[row % 5 for row in rows],
+        topic=["news of the day" if row % 2 else "sport" for row in rows],
+        price=[f"{row / 7:.3f}" for row in rows],
+        key=[f"a{row}" for row in rows],
+        picture=[f"images/{row}.png" for row in rows],
+        page=[f"https://a.example/{row}" for row in rows],
+        tags=[["a", "b"]] * 40,
+        day=[date(2026, 1, 1)] * 40,
+        nothing=[None, float("nan"), " ", ""] * 10,
+        chinese=[f"第{row}个句子" for row in rows],
+        answers=[text(row % 4, 9) for row in rows],
+    ) == {
+        "text": "text",
+        "stars": "labels",
+        "topic": "labels",
+        "price": "numbers",
+        "key": "words",
+        "picture": "paths",
+        "page": "paths",
+        "tags": "other",
+        "day": "other",
+        "nothing": "empty",
+        "chinese": "text",
+        "answers": "text",
+    }
+
+
+def test_labels_are_counted_and_texts_are_measured() -> None:
+    values = [*("a?" for _ in range(3)), "b b b", "A!", "c c"]
+    (texts,) = describe_columns([{"text": value} for value in values])
+    assert (texts.filled, texts.different) == (6, 3)
+    assert texts.questions == 0.5
+    assert texts.characters == spread(list(map(len, values)))
+    (labels,) = describe_columns([{"label": row % 3 // 2} for row in range(30)])
+    assert labels.classes == (("0", 20), ("1", 10))
+    assert spread(list(range(101))) == Spread(5, 50, 95)
+
+
+def test_scripts_are_shares_of_the_letters() -> None:
+    shares = scripts(["ab1 .", "жшя", "漢漢漢", "ᚠᚠ"])
+    assert shares == {"Cyrillic": 0.3, "Han": 0.3, "Latin": 0.2, "others": 0.2}
+    assert scripts(["12 !"]) == {}
+
+
+def test_blank_and_repeated_rows_are_counted(tmp_path: Path) -> None:
+    rows = [("one a", "x y"), ("One, a!", "x y"), ("one a", "z y"), ("", "w y"), ("", "")]
+    found = look(table(tmp_path / "pairs.csv", ("first", "second"), rows))
+    assert (found.rows, found.blank, found.repeated) == (5, 2, 1)
+
+
+# A kind of table by name: its header, a row of a number, and the words of the best commands.
+TABLES = {
+    "questions": (
+        ("question", "answer"),
+        lambda row: (f"{text(row, 5)}?", text(row // 2, 12)),
+        ["--pairs question answer", ""],
+    ),
+    "titles": (
+        ("id", "headline", "article"),
+        lambda row: (row, text(row, 4), text(row, 60)),
+        ["--pairs headline article", "--recipe crops"],
+    ),
+    "two unnamed texts": (
+        ("one", "other"),
+        lambda row: (text(row, 6), text(row + 1, 6)),
+        ["--pairs one other", "sentence=one"],
+    ),
+    "reviews": (
+        ("review", "shop", "stars"),
+        lambda row: (text(row, 9), "AB"[row % 2], row % 5),
+        ["--method classifier --columns sentence=review label=stars", "--recipe classify"],
+    ),
+    "scored pairs": (
+        ("sentence1", "sentence2", "score"),
+        lambda row: (text(row, 6), text(row + 1, 6), row % 11 / 2),
+        ["isotune evaluate", "--recipe cosent"],
+    ),
+    "duplicates": (
+        ("question1", "question2", "label"),
+        lambda row: (text(row, 6), text(row + 1, 6), row % 2),
+        ["--positive 1", ""],
+    ),
+    "inference": (
+        ("premise", "hypothesis", "gold_label"),
+        lambda row: (
+            text(row // 3, 9),
+            text(row, 6),
+            ("entailment", "neutral", "contradiction")[row % 3],
+        ),
+        ["--recipe simcse-sup", ""],
+    ),
+    "triplets": (
+        ("anchor", "positive", "negative"),
+        lambda row: (text(row, 6), text(row + 1, 6), text(row + 2, 6)),
+        ["--negatives", ""],
+    ),
+    "documents": (("body",), lambda row: (text(row, 50),), ["--recipe crops", "sentence=body"]),
+    "sentences": (("text",), lambda row: (text(row, 6),), ["sentence=text", "--teachers"]),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_commands_for_a_table_run(
+    kind: str, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command is one that `isotune train` understands; the best ones are those expected."""
+    header, row, expected = TABLES[kind]
+    source = table(tmp_path / "table.csv", header, [row(number) for number in range(200)])
+    doors = look(source, tiny_model).doors
+    for door, words in zip(doors, expected, strict=False):
+        assert words in door.command
+    assert len(doors) >= len(expected)
+    for door in doors:
+        program, command, *words = shlex.split(door.command)
+        assert (program, *words[:1]) == ("isotune", source) or command == "evaluate"
+        if command == "train":
+            assert main(["train", *words, "--dry-run"]) == 0
+            assert json.dumps(source) in capsys.readouterr().out
+
+
+def test_commands_start_from_a_finished_encoder_of_the_script(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("\n".join(text(row, 6) for row in range(100)), "utf-8")
+    best, student = look(path).doors
+    assert f"--model {FINISHED}" in best.command
+    assert read_recipe("adapt")["gained"] in best.measured
+    assert "--teachers" in student.command
+    path.write_text("\n".join(f"номер {row}" for row in range(100)), "utf-8")
+    found = look(path)
+    assert all(UNNAMED in shlex.split(door.command) for door in found.doors)
+    assert str(found).endswith(
+        f"{UNNAMED} stands for an encoder that knows the languages of this script"
+    )
+
+
+def test_too_few_texts_are_not_trained_on(tmp_path: Path) -> None:
+    source = table(tmp_path / "few.csv", ("body",), [[text(row, 5)] for row in range(3)])
+    (door,) = look(source).doors
+    assert door.command.startswith(f"isotune index {FINISHED} {source} --columns sentence=body")
+    assert "3 different texts, and 64 or more are needed" in door.why
+
+
+def test_no_command_fits_without_text(tmp_path: Path) -> None:
+    source = table(tmp_path / "numbers.csv", ("a", "b"), [[row / 3, row] for row in range(99)])
+    found = look(source)
+    assert found.doors == ()
+    assert str(found).endswith("no command fits: a column of text is needed")
+
+
+def test_a_first_line_of_texts_is_told(tmp_path: Path) -> None:
+    rows = [(text(row, 5), text(row, 6)) for row in range(99)]
+    named = str(look(table(tmp_path / "a.csv", ("one", "two"), rows)))
+    unnamed = str(look(table(tmp_path / "b.csv", rows[0], rows[1:])))
+    assert "has to name the columns" in unnamed
+    assert "has to name the columns" not in named
+
+
+def test_a_model_counts_tokens(tmp_path: Path, tiny_model: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("\n".join(["a " * 100, "a b", "a"]), "utf-8")
+    found = look(path, tiny_model)
+    (column,) = found.columns
+    assert column.tokens == spread([102, 4, 3])
+    assert found.cut == pytest.approx(1 / 3)
+    assert look(path).cut is None
+
+
+def test_rows_from_python_are_looked_at() -> None:
+    rows = [{"question": f"{text(row, 5)}?", "answer": text(row, 12)} for row in range(100)]
+    found = isotune.look(rows)
+    assert isinstance(found, isotune.Look)
+    assert (found.source, found.format, found.rows) == ("rows", "rows from Python", 100)
+    assert "--pairs question answer" in found.doors[0].command
+
+
+def test_all_rows_are_counted_and_the_first_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.recipes.look.MOST_ROWS", 70)
+    path = tmp_path / "notes.txt"
+    path.write_text("\n".join(text(row, 6) for row in range(100)), "utf-8")
+    found = look(path)
+    assert (found.rows, found.looked_at) == (100, 70)
+    assert "100 rows; the first 70 are looked at" in str(found)
+
+
+def test_a_glance_reads_no_further_than_the_first_rows(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    good = [json.dumps({"text": text(row, 6)}) for row in range(FIRST_ROWS)]
+    path.write_text("\n".join([*good, "broken"]), "utf-8")
+    assert glance(path).rows == FIRST_ROWS
+    with pytest.raises(InputError, match=f":{FIRST_ROWS + 1}: not valid JSON"):
+        look(path)
+
+
+def test_the_gains_that_are_quoted_are_those_of_the_results() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "results.md").read_text("utf-8")
+    starts = {"COVID-QA": 67.85, "SQuAD": 83.13}
+    gained = read_recipe("adapt-pairs")["gained"]
+    for name, start in starts.items():
+        line = re.search(rf"\| all-minilm, {name} \| {start} \|.*?\*\*([\d.]+)\*\*", page)
+        assert line is not None
+        assert f"{float(line[1]) - start:+.1f}" in gained
+    assert "where the start has 98.54, isotune has\n98.47" in page
+    for words in ("+3.30", "+0.34", "-0.11"):
+        assert words in page
+        assert f"{float(words):+.1f}" in read_recipe("crops")["gained"]
+    labels = page.partition("| all-minilm | TREC")[2].partition("\n\n")[0]
+    rows = [line.split("|")[-5:-3] for line in f"| TREC{labels}".splitlines()]
+    assert len(rows) == 4
+    for frozen, tuned in rows:
+        assert f"{float(tuned) - float(frozen):+.1f}" in read_recipe("classify")["gained"]
