@@ -37,13 +37,13 @@ COMMANDS = """
     stopped = isotune.train("text.txt", model=model, out="run", watch=stop, **options, **length)
     assert stopped.stopped == "SIGINT"
     run("train --out run --resume")
-    run(f"train text.txt --model {model} --recipe bert-flow --steps 2 --batch-size 8 --out flow")
-    run(f"train labels.csv --model {model} --method regression --columns text=text label=label"
+    short = f"--model {model} --steps 2 --batch-size 8 --tasks pairs.tsv"
+    run(f"train text.txt {short} --recipe bert-flow --out flow")
+    run(f"train labels.csv --model {model} --method classifier --columns sentence=text label=label"
         " --out labelled")
-    taught = f"train text.txt --model {model} --recipe distil --teachers {model} --steps 2"
-    run(f"{taught} --batch-size 8 --out taught")
+    run(f"train text.txt {short} --recipe distil --teachers {model} --out taught")
     # The teacher's vectors are kept.
-    run(f"{taught} --batch-size 8 --out taught-again")
+    run(f"train text.txt {short} --recipe distil --teachers {model} --out taught-again")
     run("encode run/encoder text.txt --out vectors.npy")
     run("encode run/encoder text.txt --out vectors.npy", code=2)
     run("encode run/encoder text.txt labels.csv --columns sentence=text --out vectors/")
@@ -96,11 +96,12 @@ def test_commands_as_on_windows(tiny_model: Path, sentences: list[str], tmp_path
     for name, lines in contents.items():
         # As Notepad writes it.
         (tmp_path / name).write_text("\r\n".join(lines), "utf-8-sig", newline="")
+    usual = {name: value for name, value in os.environ.items() if name != "ISOTUNE_DATA"}
     code_page = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "cp1252"}
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", dedent(COMMANDS), str(tiny_model)],
-        env={**os.environ, **code_page, "LC_ALL": "C", "PYTHONPATH": paths},
+        env={**usual, **code_page, "LC_ALL": "C", "PYTHONPATH": paths},
         cwd=tmp_path,
         capture_output=True,
     )
