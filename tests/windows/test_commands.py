@@ -46,7 +46,7 @@ COMMANDS = """
     run(f"train text.txt {short} --recipe distil --teachers {model} --out taught-again")
     run("encode run/encoder text.txt --out vectors.npy")
     run("encode run/encoder text.txt --out vectors.npy", code=2)
-    run("encode run/encoder text.txt labels.csv --columns sentence=text --out vectors/")
+    run("encode run/encoder text.txt more.txt --out vectors/")
     run("index run/encoder text.txt --out index")
     run("index run/encoder more.txt --out index")
     run("search index dog --hybrid")
