@@ -74,7 +74,8 @@ audit: .venv-tools/installed
 
 .venv-docs/installed:
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/pip --disable-pip-version-check install -qq mkdocs-material==9.8.1 mkdocstrings-python==2.0.11 \
+	.venv-docs/bin/pip --disable-pip-version-check install -qq mike==2.2.0 mkdocs-material==9.8.1 \
+		mkdocstrings-python==2.0.11 \
 		$$(grep -E "^(cyclopts|lazy-loader|pydantic|pydantic-core|rich|ruff)==" constraints.txt)
 	@touch $@
 

@@ -124,57 +124,6 @@ def test_using_an_encoder_leaves_the_process_as_it_was(tiny_model: Path) -> None
     assert done.stdout.split() == ["done", "malloc_trim"]
 
 
-WITHOUT_POSIX = """
-    import os, pkgutil, signal, sys
-    from importlib import import_module
-
-    # These know Windows.
-    for name in "cyclopts datasets lancedb rich.console sentence_transformers uvicorn".split():
-        import_module(name)
-    for module, names in {
-        os: "fork getuid killpg posix_fadvise register_at_fork sched_getaffinity setsid sysconf"
-        " uname",
-        signal: "SIGALRM SIGHUP SIGKILL SIGPIPE SIGQUIT SIGUSR1 alarm pthread_kill"
-        " pthread_sigmask setitimer",
-    }.items():
-        for name in names.split():
-            delattr(module, name)
-    for name in ("fcntl", "grp", "pwd", "resource", "termios"):
-        sys.modules[name] = None
-
-    import isotune
-    from isotune import cli, files
-
-    for module in pkgutil.walk_packages(isotune.__path__, "isotune."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
-
-    def open_as_windows_does(path, flags, *rest):
-        if os.path.isdir(path):
-            raise PermissionError(13, "Permission denied", str(path))
-        return os_open(path, flags, *rest)
-
-    files.WINDOWS, os_open, os.open = True, os.open, open_as_windows_does
-    model, text, out = sys.argv[1:]
-    run = ["train", text, "--model", model, "--recipe", "simcse-unsup", "--out", out]
-    options = ["--steps", "2", "--batch-size", "4", "--dev", "none", "--tasks", "stsb-open"]
-    sys.exit(cli.main([*run, *options]))
-"""
-
-
-@pytest.mark.slow
-def test_a_run_needs_nothing_that_windows_lacks(
-    tiny_model: Path, sentences: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "text.txt").write_text("\n".join(sentences))
-    arguments = [str(tiny_model), str(tmp_path / "text.txt"), str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, "-c", dedent(WITHOUT_POSIX), *arguments], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "report.html").exists()
-
-
 @pytest.mark.parametrize(
     "path",
     [path for path in sorted(SOURCES.rglob("*.py")) if ">>>" in path.read_text()],

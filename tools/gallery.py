@@ -83,11 +83,13 @@ def main() -> None:
         RUN.mkdir(exist_ok=True)
         for name in FILES:
             text = (folder / "questions-run" / name).read_text("utf-8")
-            (RUN / name).write_text(text.replace(f"{folder.resolve()}{os.sep}", ""), "utf-8")
+            (RUN / name).write_text(
+                text.replace(f"{folder.resolve()}{os.sep}", ""), "utf-8", newline="\n"
+            )
         _drop_neighbours(RUN / "examples.json")
         copy = shutil.copytree(RUN, folder / "copy" / RUN.name)
         page = write_report(copy)
-        WORDS.write_text(words_shown(page), "utf-8")
+        WORDS.write_text(words_shown(page), "utf-8", newline="\n")
         for scheme, number in COLOUR_SCHEMES.items():
             _take_picture(page, GALLERY / f"report-{scheme}.png", number)
     verdict = json.loads((RUN / "evaluation.json").read_text("utf-8"))["verdict"]

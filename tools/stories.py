@@ -80,5 +80,7 @@ if __name__ == "__main__":
     ):
         with TemporaryDirectory() as temporary:
             path.write_text(
-                nbformat.writes(execute(path, Path(temporary))).rstrip() + "\n", "utf-8"
+                nbformat.writes(execute(path, Path(temporary))).rstrip() + "\n",
+                "utf-8",
+                newline="\n",
             )

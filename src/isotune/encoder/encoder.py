@@ -336,11 +336,13 @@ class Encoder(SentenceModel):
             if calibration:
                 calibration.save(folder)
             reference = self._give(TEXTS, with_vectors=True)
-            (folder / REFERENCE_OUTPUTS).write_text(reference.model_dump_json() + "\n", "utf-8")
+            (folder / REFERENCE_OUTPUTS).write_text(
+                reference.model_dump_json() + "\n", "utf-8", newline="\n"
+            )
             names = sorted(
                 file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
             )
-            (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")
+            (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8", newline="\n")
 
 
 @dataclass(frozen=True)

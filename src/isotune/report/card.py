@@ -192,9 +192,14 @@ def _without_paths(value: Any) -> Any:
             return {key: _without_paths(item) for key, item in value.items()}
         case list():
             return [_without_paths(item) for item in value]
-        case str() if "/" in value and (Path(value).is_absolute() or Path(value).exists()):
+        case str() if len(Path(value).parts) > 1 and _is_here(Path(value)):
             return Path(value).name
     return value
+
+
+def _is_here(path: Path) -> bool:
+    """Whether a path, which may be a name of the hub, is one of this machine."""
+    return path.is_absolute() or path.exists()
 
 
 def _source_name(source: str) -> str:

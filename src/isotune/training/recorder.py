@@ -60,7 +60,7 @@ class Recorder:
             self.warnings += _cut_records(metrics, metrics_bytes)
         self._metrics: IO[bytes] = metrics.open("ab")
         self._watch = watch
-        self._log: IO[str] = log.open("a", encoding="utf-8")
+        self._log: IO[str] = log.open("a", encoding="utf-8", newline="\n")
         # A notebook gets the lines as one stream, and the bar as one display that changes.
         notebook = PlainConsole().is_jupyter and not quiet and folder is not None
         plain: dict[str, Any] = {}

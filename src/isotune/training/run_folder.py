@@ -366,7 +366,8 @@ def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     """The tensors of a file and its header."""
     with _checkpoint_file(path) as file:
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        # Copies: a tensor of the file maps it into memory, and Windows replaces no mapped file.
+        tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (no dict)
         header = _checked_header(file, sorted(tensors.items()))
         return tensors, header
 
@@ -516,7 +517,7 @@ def _take_over(folder: Path, new: bool) -> None:
             if BEFORE_STEPS.fullmatch(path.name):
                 files.remove(path)
     (folder / HOLDER).write_text(
-        f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8"
+        f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8", newline="\n"
     )
 
 

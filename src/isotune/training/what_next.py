@@ -238,7 +238,7 @@ def _answers_file(run: EndedRun, column: str) -> Path | None:
 
 def _write_answers(run: EndedRun, column: str) -> Path:
     path = run.folder / ANSWERS
-    with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
+    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         for record, is_copy in _rows(run, column):
             if not is_copy:
                 file.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")

@@ -348,4 +348,4 @@ def read_tensors(place: Path) -> dict[str, Tensor]:
 
 def write_json(path: Path, content: Any) -> None:
     """Writes a JSON file that a person can read."""
-    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8", newline="\n")

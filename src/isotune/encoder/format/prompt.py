@@ -242,7 +242,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     config = json.loads(path.read_text("utf-8"))
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
     config["model_input_names"] = tokenizer.model_input_names
-    path.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    path.write_text(json.dumps(config, indent=2) + "\n", "utf-8", newline="\n")
 
 
 def _pieces(encoding: Encoding) -> list[dict[str, Any]]:

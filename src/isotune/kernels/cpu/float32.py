@@ -51,7 +51,7 @@ def _put_back(precision: str) -> None:
 def pays() -> bool:
     """Whether oneDNN is to compute float32 products on this machine."""
     # Windows has no such file, but names the maker.
-    maker = CPUS.read_text() if CPUS.exists() else platform.processor()
+    maker = CPUS.read_text("utf-8") if CPUS.exists() else platform.processor()
     amx = torch.cpu.get_capabilities().get("amx_bf16")
     return "AuthenticAMD" in maker and torch.backends.mkldnn.is_available() and not amx
 

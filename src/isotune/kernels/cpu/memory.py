@@ -91,9 +91,9 @@ def free_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     free = int(psutil.virtual_memory().available)
     # There may be no control group, or one that has no limit ("max") or not this statistic.
     with suppress(OSError, ValueError, IndexError):
-        limit = int((group / "memory.max").read_text())
-        current = int((group / "memory.current").read_text())
-        *_, rest = (group / "memory.stat").read_text().partition("inactive_file ")
+        limit = int((group / "memory.max").read_text("utf-8"))
+        current = int((group / "memory.current").read_text("utf-8"))
+        *_, rest = (group / "memory.stat").read_text("utf-8").partition("inactive_file ")
         # Files that are let go when memory is asked for.
         cached = int(rest.split()[0])
         free = min(free, limit - current + cached)

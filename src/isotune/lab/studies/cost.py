@@ -253,7 +253,7 @@ def _measured_pace(kind: str) -> Pace:
     began = perf_counter()
     with TemporaryDirectory() as scratch:
         path = Path(scratch, "recipe.toml")
-        path.write_text(tomli_w.dumps(table), "utf-8")
+        path.write_text(tomli_w.dumps(table), "utf-8", newline="\n")
 
         def watch(record: dict[str, Any]) -> None:
             stamps.append((perf_counter(), record))

@@ -324,7 +324,7 @@ def _train(job: Job) -> None:
         _drop(folder)
         with TemporaryDirectory() as scratch:
             path = Path(scratch, "recipe.toml")
-            path.write_text(tomli_w.dumps(job.recipe or {}), "utf-8")
+            path.write_text(tomli_w.dumps(job.recipe or {}), "utf-8", newline="\n")
             result = train(out=folder, recipe=path, quiet=True)
     if result.stopped:
         # This ends the study, too.

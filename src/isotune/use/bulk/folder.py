@@ -239,7 +239,7 @@ class VectorFolder:
         files = self.place.files()
         if all(HIDDEN.search(name) for name in files):
             with self.manifest.atomic_write() as file:
-                file.write_text(json.dumps(self.settings(), indent=2) + "\n", "utf-8")
+                file.write_text(json.dumps(self.settings(), indent=2) + "\n", "utf-8", newline="\n")
             self._write_ranges()
         elif MANIFEST not in files:
             raise InputError(

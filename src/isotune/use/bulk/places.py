@@ -36,7 +36,9 @@ class Place(NamedTuple):
             )
         scheme, is_uri, _ = str(name).partition("://")
         if not is_uri:
-            return cls(str(Path(name)), fs.LocalFileSystem(), os.path.abspath(name))
+            # pyarrow writes "/" between folders, also on Windows.
+            path = Path(os.path.abspath(name)).as_posix()
+            return cls(str(Path(name)), fs.LocalFileSystem(), path)
         try:
             system, path = fs.FileSystem.from_uri(str(name))
         except (ArrowException, OSError) as error:

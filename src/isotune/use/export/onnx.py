@@ -88,7 +88,7 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
                 f"{max(differences):.0e} of their length, allowed is {TOLERANCE:.0e}); nothing is "
                 "exported"
             )
-        (folder / CARD).write_text(model_card(encoder, model, onnx=True), "utf-8")
+        (folder / CARD).write_text(model_card(encoder, model, onnx=True), "utf-8", newline="\n")
     return max(differences)
 
 
@@ -147,7 +147,7 @@ def _write_example(encoder: Encoder, classifier: Classifier | None, path: Path) 
         dimension=encoder.dimension,
         classifier=classifier,
     )
-    path.write_text(example, "utf-8")
+    path.write_text(example, "utf-8", newline="\n")
 
 
 def _write_configs(encoder: Encoder, folder: Path) -> None:
