@@ -99,7 +99,7 @@ def main() -> None:
 def _drop_neighbours(path: Path) -> None:
     """Drops the neighbours of sentences, which are below the picture and take most of the file."""
     examples = Examples.read(path).model_copy(update={"neighbours": None})
-    path.write_text(examples.model_dump_json(indent=2) + "\n", "utf-8")
+    path.write_text(examples.model_dump_json(indent=2) + "\n", "utf-8", newline="\n")
 
 
 def _take_picture(page: Path, picture: Path, colour_scheme: int) -> None:

@@ -37,6 +37,7 @@ OTHER_WAY = {
     ("lab/studies/job.py", "path.rename"): "test_a_folder_is_dropped_as_on_windows",
     ("training/outcome.py", "kept.rename"): COMMANDS,
     ("training/outcome.py", "new.rename"): COMMANDS,
+    ("report/facts.py", "safe_open"): COMMANDS,
     ("training/run_folder.py", "safe_open"): "test_a_checkpoint_that_was_read_can_be_replaced",
     (
         "use/serve/protocol.py",
