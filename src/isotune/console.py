@@ -40,13 +40,13 @@ class PlainConsole(Console):
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Says on standard error what is done while the block runs.
+def waiting(what: str, console: Console | None = None) -> Iterator[None]:
+    """Says on standard error, or a console of it, what is done while the block runs.
 
     A terminal shows a moving sign. Elsewhere a line comes at once, and one every `SAID_EVERY`
     seconds.
     """
-    console = PlainConsole(stderr=True)
+    console = console or PlainConsole(stderr=True)
     if console.is_terminal:
         with console.status(what):
             yield

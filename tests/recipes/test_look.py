@@ -232,7 +232,9 @@ def test_a_glance_reads_no_further_than_the_first_rows(tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     good = [json.dumps({"text": text(row, 6)}) for row in range(FIRST_ROWS)]
     path.write_text("\n".join([*good, "broken"]), "utf-8")
-    assert glance(path).rows == FIRST_ROWS
+    found = glance(path)
+    assert (found.rows, found.looked_at) == (None, FIRST_ROWS)
+    assert next(found.in_short(suggests=True)).startswith(f"{path}: the first 2,000 rows; ")
     with pytest.raises(InputError, match=f":{FIRST_ROWS + 1}: not valid JSON"):
         look(path)
 

@@ -113,7 +113,7 @@ def reproduce(
 
 def _tell_costs(names: Sequence[str], changes: Changes, out: Path) -> None:
     """Says how many hours the runs of each study take that are not made yet."""
-    from isotune.console import PlainConsole
+    from isotune.console import PlainConsole, waiting
     from isotune.lab.studies.cost import Estimate, estimates
     from isotune.lab.studies.run_study import StudyRuns, as_asked
 
@@ -123,9 +123,10 @@ def _tell_costs(names: Sequence[str], changes: Changes, out: Path) -> None:
         study = as_asked(name, **changes._asdict())
         studies[name] = StudyRuns(study, out / "runs", changes.model, console)
     together = Estimate()
-    for name, estimate in estimates(studies, out / "paces.json"):
-        console.print(f"{name}: {estimate}")
-        together += estimate
+    with waiting("short trial runs measure the pace of this machine", console):
+        for name, estimate in estimates(studies, out / "paces.json"):
+            console.print(f"{name}: {estimate}")
+            together += estimate
     if len(names) > 1:
         console.print(f"together: {together}")
 

@@ -78,7 +78,10 @@ SCORE_NAMES = (*VALUE_COLUMNS["score"], "similarity", "relatedness", "grade")
 """Names of a column of scores of pairs, the likeliest first."""
 
 APART = ("--test-share", "0.2")
+"""What sets rows apart in the commands."""
+
 JUDGED = "A fifth of the rows is set apart, and says whether that helped"
+"""What `APART` is for."""
 
 SCALE = (-1, 100)
 """The lowest and the highest score of pairs."""
@@ -122,10 +125,11 @@ class Doorway:
 
     @property
     def texts(self) -> list[Column]:
-        """The columns of text; of a source with a single column, this one."""
+        """The columns of text; a single column may have single words too."""
+        kinds = ["text"]
         if len(self.columns) == 1:
-            return [column for column in self.columns if column.filled]
-        return [column for column in self.columns if column.kind == "text"]
+            kinds += ["words", "labels"]
+        return [column for column in self.columns if column.kind in kinds]
 
     @property
     def start(self) -> str:
@@ -260,12 +264,12 @@ def _of_triplets(doorway: Doorway, names: Sequence[str]) -> Door:
     anchor, positive, negative = names
     command = doorway.command(
         *_columns_words({"anchor": anchor, "positive": positive, "negative": negative}),
-        *("--recipe", doorway.pairs_recipe, "--negatives"),
+        *("--recipe", doorway.pairs_recipe, "--negatives", *APART),
         out="triplets",
     )
     why = (
         f"three columns of text, {anchor}, {positive} and {negative}: a text, one that belongs to "
-        "it, and one that does not"
+        f"it, and one that does not. {JUDGED}"
     )
     return Door(Triplet.__name__, command, why)
 
@@ -327,11 +331,11 @@ def _of_labelled_pairs(
         Pair.__name__,
         doorway.command(
             *("--recipe", doorway.pairs_recipe),
-            *(*words, "--positive", positive),
+            *(*words, "--positive", positive, *APART),
             out="pairs",
         ),
         f"{texts}: the pairs with the label {positive} are trained on as texts that belong "
-        "together",
+        f"together. {JUDGED}",
         _measured(doorway.pairs_recipe),
     )
 

@@ -52,8 +52,8 @@ class Look:
     format: str
     """The endings of its files, or what else it is."""
 
-    rows: int
-    """All rows, or in a glance those that were looked at."""
+    rows: int | None
+    """How many rows there are; None after a glance at a source that may have more."""
 
     looked_at: int
     """The first rows, of which everything else is told."""
@@ -131,10 +131,10 @@ def glance(source: Source) -> Look:
 def _look(source: Source, model: str | Path | None, most: int, *, counts_all: bool) -> Look:
     files = read_records(source, RowQuery(Sentence))
     records = _records(file.records for file in files)
-    first = _first(records, most)
-    rows = len(first)
-    if counts_all:
-        rows += sum(1 for _ in records)
+    first, may_have_more = _first(records, most)
+    rows: int | None = None
+    if counts_all or not may_have_more:
+        rows = len(first) + sum(1 for _ in records)
     columns = describe_columns(first)
     name = str(source) if isinstance(source, str | Path) else "rows"
     doorway = Doorway(name, columns, model=str(model or ""))
@@ -167,16 +167,16 @@ def _records(files: Iterable[Iterable[tuple[int, Record]]]) -> Iterator[Record]:
             yield record
 
 
-def _first(records: Iterator[Record], most: int) -> list[Record]:
-    """The first records, up to `most` or to `MOST_CHARACTERS`."""
+def _first(records: Iterator[Record], most: int) -> tuple[list[Record], bool]:
+    """The first records, up to `most` or to `MOST_CHARACTERS`, and whether more may follow."""
     first = []
     characters = 0
     for record in islice(records, most):
         first.append(record)
         characters += sum(len(text_of(record, name)) for name in record)
         if characters > MOST_CHARACTERS:
-            break
-    return first
+            return first, True
+    return first, len(first) == most
 
 
 def _repeated(contents: Iterable[Sequence[str]]) -> int:
@@ -187,7 +187,8 @@ def _repeated(contents: Iterable[Sequence[str]]) -> int:
         if not any(content):
             continue
         key = tuple(map(copy_key, content))
-        repeated += key in seen
+        if key in seen:
+            repeated += 1
         seen.add(key)
     return repeated
 
@@ -271,6 +272,8 @@ def _of_the_model(look: Look) -> str:
 
 
 def _rows_words(look: Look) -> str:
+    if look.rows is None:
+        return f"the first {counted(look.looked_at, 'row')}"
     if look.looked_at < look.rows:
         return f"{counted(look.rows, 'row')}; the first {look.looked_at:,} are looked at"
     return counted(look.rows, "row")
