@@ -19,9 +19,36 @@ from isotune.cli.app import COMMANDS
 from isotune.methods import OPTIONS
 
 ROOT = Path(__file__).parents[1]
-ROOT_PAGES = {"README.md": "index.md"} | {
-    name: name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-}
+HOME = "index.md"
+ROOT_NAMES = ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md")
+ROOT_PAGES = {"README.md": HOME} | {name: name for name in ROOT_NAMES}
+FIRST_STEPS = """
+<div class="first-steps" markdown>
+[Get started](start.md){ .md-button .md-button--primary }
+[Is it better for my text?](stories/fifty-labels.md){ .md-button }
+[Questions](faq.md){ .md-button }
+</div>
+
+<div class="grid cards" markdown>
+
+-   **You have questions with answers**, or titles with bodies
+
+    [Your documents, better search](stories/better-search.md)
+
+-   **You have texts with labels**
+
+    [From labels to predictions](stories/labels-to-predictions.md)
+
+-   **You have plain sentences**
+
+    [From questions to a search page](stories/search-page.md)
+
+-   **You compare methods**
+
+    [Five methods compared honestly](stories/five-methods.md)
+
+</div>
+"""  # stands on the first page, after the first paragraph of the README
 MEASUREMENTS = "benchmarks/results"  # a folder of pages that docs/ links to
 
 
@@ -35,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages."""
     for source, page in ROOT_PAGES.items():
         text = (ROOT / source).read_text("utf-8")
-        text = re.sub(r"\]\(docs/", "](", text).replace("](README.md", "](index.md")
+        text = re.sub(r"\]\(docs/", "](", text).replace("](README.md", f"]({HOME}")
         files.append(File.generated(config, page, content=text))
     for path in sorted((ROOT / MEASUREMENTS).glob("*.md")):
         files.append(
@@ -50,7 +77,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Leads links out of docs/, and to notebooks, to the pages that stand in their place."""
+    """Leads links out of docs/, and to notebooks, to the pages that stand in their place.
+
+    The first page gets the first steps.
+    """
+    if page.file.src_uri == HOME:
+        title, paragraph, rest = markdown.split("\n\n", 2)
+        markdown = f"{title}\n\n{paragraph}\n{FIRST_STEPS}\n{rest}"
     if "/" not in page.file.src_uri:
         markdown = markdown.replace("](../", "](")
     return re.sub(r"\]\(([\w/.-]+)\.ipynb\)", r"](\1.md)", markdown)

@@ -82,15 +82,13 @@ COMMANDS = """
 @pytest.mark.slow
 def test_commands_as_on_windows(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     texts = [f"{sentence} — Größe {number}, 大きい" for number, sentence in enumerate(sentences)]
-    pairs = [
-        f"{one}\t{other}\t{number % 6}"
-        for number, (one, other) in enumerate(zip(texts[::2], texts[1::2], strict=True))
-    ]
+    alike = [f"{text}\t{text}\t5" for text in texts[::2]]
+    different = [f"{one}\t{other}\t1" for one, other in zip(texts[::2], texts[1::2], strict=True)]
     labels = [f'"{text}",{number % 2}' for number, text in enumerate(texts)]
     contents = {
         "text.txt": texts,
         "more.txt": ["a blue ball", "a red house"],
-        "pairs.tsv": ["sentence1\tsentence2\tscore", *pairs],
+        "pairs.tsv": ["sentence1\tsentence2\tscore", *alike, *different],
         "labels.csv": ["text,label", *labels],
     }
     for name, lines in contents.items():

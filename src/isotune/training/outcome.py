@@ -78,12 +78,12 @@ class Result:
 
     Attributes:
         folder: the run folder. The kept encoder is in its folder `encoder`, in
-        sentence-transformers' form.
+            sentence-transformers' form.
         report: the report page; None if a signal stopped the run, as for `evaluation`.
         evaluation: the scores of the start (`before`) and of the kept encoder (`after`) on the same
             tasks; correlations in [-1, 1], accuracies in [0, 1].
         stopped: the name of the signal that stopped the run early, such as "SIGINT"; None if the
-        run is finished.
+            run is finished.
     """
 
     folder: Path

@@ -40,7 +40,8 @@ class AddVectors:
                 text gets no vector.
             into: the name of the new column.
             normalize: scale each vector to length 1.
-            precision, dimensions: as `Encoder.load` has them.
+            precision: as `Encoder.load` has it.
+            dimensions: as `Encoder.load` has them.
         """
         self.name = encoder
         self.column = column
