@@ -42,24 +42,28 @@ COLOUR_SCHEMES = {"dark": 0, "light": 1}
 
 
 class Words(HTMLParser):
-    """The words of a page, without its style and scripts."""
+    """The words of a page, without its style, scripts and figures."""
+
+    LEFT_OUT = ("style", "script", "svg")
 
     def __init__(self) -> None:
         super().__init__()
         self.words: list[str] = []
-        self._in_style = False
+        self._inside = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes where a style or a script begins."""
-        self._in_style = tag in ("style", "script")
+        """Notes where an element begins that is left out."""
+        if tag in self.LEFT_OUT and not self._inside:
+            self._inside = tag
 
     def handle_endtag(self, tag: str) -> None:
-        """Notes where a style or a script ends."""
-        self._in_style = False
+        """Notes where this element ends."""
+        if tag == self._inside:
+            self._inside = ""
 
     def handle_data(self, data: str) -> None:
         """Takes the words of a text."""
-        if not self._in_style:
+        if not self._inside:
             self.words += data.split()
 
 

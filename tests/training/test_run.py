@@ -73,7 +73,7 @@ def test_a_run_leaves_its_files_and_a_record_of_each_evaluation(
     assert all(np.isfinite(losses))
 
 
-def test_a_finished_run_is_little_larger_than_its_encoder_and_report(train: Train) -> None:
+def test_a_finished_run_is_little_larger_than_its_encoder_report_and_examples(train: Train) -> None:
     folder = train(keep_checkpoints=None).folder
     all_bytes = 0
     kept_bytes = 0
@@ -82,7 +82,7 @@ def test_a_finished_run_is_little_larger_than_its_encoder_and_report(train: Trai
             continue
         size = path.stat().st_size
         all_bytes += size
-        if "encoder" in path.parts or path.name == "report.html":
+        if "encoder" in path.parts or path.name in ("report.html", "examples.json"):
             kept_bytes += size
     # The weights of the model have 116,000 bytes.
     assert all_bytes < 1.1 * kept_bytes + 10_000

@@ -106,7 +106,7 @@ def draw_gains(ax: Axes, found: Sequence[Gain], thickness: float = 6) -> None:
     ax.xaxis.set_major_formatter(_difference_words)
 
 
-def _difference_words(value: float, place: int | None) -> str:
+def _difference_words(value: float, _: float) -> str:
     """A difference beside its tick."""
     if not value:
         return "the start"

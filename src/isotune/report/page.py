@@ -79,8 +79,8 @@ def write_report(run: Path) -> Path:
     data = ReportData.read(run)
     if data.evaluation:
         write_picture(run, data.made, data.evaluation)
-    filters = {"x100": _x100, "percent": _percent, "task_title": task_title}
-    text = template("report.html.j2", **filters).render(
+    page_template = template("report.html.j2", x100=_x100, percent=_percent, task_title=task_title)
+    text = page_template.render(
         vars(data),
         **_outcome(data.evaluation),
         **_figures(data),

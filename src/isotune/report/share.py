@@ -49,7 +49,7 @@ def share_figure(made: str, evaluation: RunEvaluation) -> Figure:
     figure.text(EDGE, 0.64, f"because {why}", fontsize=24, va="center")
     figure.text(1 - EDGE, 0.9, "isotune", fontsize=24, fontweight="bold", va="center", ha="right")
     if headline:
-        sentence = textwrap.fill(gain_sentence(headline), 86)
+        sentence = textwrap.fill(gain_sentence(headline), 80)
         figure.text(EDGE, 0.5, sentence, fontsize=19, va="center")
         axis = figure.add_axes((EDGE, 0.18, 1 - 2 * EDGE, 0.22))
         draw_gains(axis, [headline], thickness=22)
