@@ -67,11 +67,11 @@ def test_every_path_in_code_exists(page: Path) -> None:
 def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]]) -> None:
     for words in _commands(page.read_text("utf-8")):
         given = {word.partition("=")[0] for word in words if word.startswith("--")} - OF_ALL
-        method = _value(words, "--method")
-        if "--pairs" in words:
-            method = "pairs"
+        recipe = _value(words, "--recipe")
+        if "--pairs" in words and words[0] == "train":
+            recipe = recipe or "pairs"
         if not words[0].startswith("--"):
-            given -= flags(words[0], method, _value(words, "--recipe"))
+            given -= flags(words[0], _value(words, "--method"), recipe)
         assert not given, f"{page.name}: isotune {' '.join(words)}: {given}"
 
 
