@@ -62,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages."""
     for source, page in ROOT_PAGES.items():
         text = (ROOT / source).read_text("utf-8")
-        text = re.sub(r"\]\(docs/", "](", text).replace("](README.md", f"]({HOME}")
+        text = re.sub(r"\]\(docs/", "](", text)
         files.append(File.generated(config, page, content=text))
     for path in sorted((ROOT / MEASUREMENTS).glob("*.md")):
         files.append(
@@ -85,7 +85,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         title, paragraph, rest = markdown.split("\n\n", 2)
         markdown = f"{title}\n\n{paragraph}\n{FIRST_STEPS}\n{rest}"
     if "/" not in page.file.src_uri:
-        markdown = markdown.replace("](../", "](")
+        markdown = markdown.replace("](../", "](").replace("](README.md", f"]({HOME}")
     return re.sub(r"\]\(([\w/.-]+)\.ipynb\)", r"](\1.md)", markdown)
 
 

@@ -121,7 +121,7 @@ def test_connections_without_a_limit_of_files(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_locks_where_nothing_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "register_at_fork")
+    monkeypatch.delattr(os, "register_at_fork", raising=False)
     lock = Lock()
     assert imported_anew(threads).forkable(lock) is lock
 
@@ -129,7 +129,7 @@ def test_locks_where_nothing_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_listens_to_the_signals_that_the_system_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr(signal, "SIGHUP")
+    monkeypatch.delattr(signal, "SIGHUP", raising=False)
     stop = imported_anew(signals).StopSignal()
     assert stop.SIGNALS == (signal.SIGINT, signal.SIGTERM)
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
