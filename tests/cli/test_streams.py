@@ -65,6 +65,7 @@ REFUSED = ("report", "predict", "export", "serve")
 def calls(tiny_model: Path, text: Path, pairs: Path) -> list[list[str]]:
     """A call of each command that takes little time."""
     words_of = {
+        "look": f"{text}",
         "train": f"{text} --model {tiny_model} --dry-run",
         "evaluate": f"{tiny_model} --tasks {pairs}",
         "report": "gone",
