@@ -1,13 +1,15 @@
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from isotune.evaluation import RunEvaluation
-from isotune.evaluation.results import Gain
+from isotune.evaluation.results import CLASSIFIED, TAUGHT, TRAINED_ON, Gain, Verdict
 from isotune.report import panels, save_png
 from isotune.report.drawing import BLUE, GREEN, VERMILION
 from isotune.report.facts import space_words
@@ -20,10 +22,19 @@ from isotune.report.figures import (
     on_one_axis,
     space_monitor,
 )
-from isotune.report.share import DPI, share_figure
+from isotune.report.share import DPI, EDGE, share_figure
 from isotune.report.stages import StageRecords
+from isotune.report.verdict import ADVICE
 
 Records = list[dict[str, Any]]
+
+
+VERDICTS = [
+    Verdict(word="NEW", why="the gain is more than chance"),
+    Verdict(word="KEEP", why=CLASSIFIED),
+    Verdict(word="CAN'T TELL", why=TRAINED_ON),
+    Verdict(word="CAN'T TELL", why=TAUGHT),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +193,25 @@ def test_the_picture_for_sharing_has_the_size_that_is_expected(run: Path) -> Non
     words = " ".join(text.get_text() for text in figure.texts)
     assert "Use the new encoder because the gain is more than chance isotune" in words
     assert "The score on STS average rose from 40.86 to 51.29: +10.43 points" in words
+
+
+@pytest.mark.parametrize("verdict", VERDICTS, ids=lambda verdict: verdict.why)
+@pytest.mark.parametrize("name", ["retrieval:faq.jsonl,question,passage", "ẅW" * 200])
+def test_the_picture_for_sharing_keeps_its_text_within_its_edges(
+    run: Path, verdict: Verdict, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gain = Gain("task", name, 0.8313, 0.8744, 0.0311, 0.0545, " (nDCG@10)", "better")
+    monkeypatch.setattr(RunEvaluation, "verdict", verdict)
+    monkeypatch.setattr(RunEvaluation, "headline", gain)
+    figure = share_figure("W" * 80, RunEvaluation.read(run / "evaluation.json"))
+    canvas = FigureCanvasAgg(figure)
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in figure.texts]
+    words = " ".join(" ".join(text.get_text() for text in figure.texts).split())
+    advice, _, _ = ADVICE[verdict.word].partition(".")
+    assert f"{advice} because {verdict.why}" in words
+    assert max(box.x1 for box in boxes) <= 1 + (1 - EDGE) * figure.bbox.width
+    for box, other in combinations(boxes, 2):
+        assert not box.overlaps(other)
 
 
 def test_panels_state_their_spearman() -> None:

@@ -280,7 +280,7 @@ def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
     ) in page.verdict
     assert ("STS average 40.86 51.29 +10.43" in page.text) != alone
     share = ", largest class 60.00" if alone else ""
-    assert f"MR 10 rows{share} 70.00 75.00 +5.00" in page.text
+    assert f"MR (accuracy) 10 rows{share} 70.00 75.00 +5.00" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
 
 
@@ -445,7 +445,7 @@ def test_the_advice_tells_what_the_dev_data_say(
 
 def test_the_examples_show_gains_and_losses_by_the_judges(finished: Page) -> None:
     for text in (
-        "Pairs of stsb. People have said how alike two sentences are",
+        "Pairs of STS-B. People have said how alike two sentences are",
         "The clearest gains of 3 pairs",
         "a cat a tomcat 100 % 0 % 50 %",
         "The clearest losses of 3 pairs",
@@ -467,7 +467,7 @@ def test_the_questions_whose_answers_moved_are_shown(run: Path) -> None:
     examples = Examples(answers=answers, answers_of="faq dev")
     (run / "examples.json").write_text(examples.model_dump_json())
     text = report(run).text
-    assert "Questions of faq dev, and the place of the first right answer" in text
+    assert "Questions of “faq dev”, and the place of the first right answer" in text
     assert "Where? There. beyond 10 1" in text
 
 

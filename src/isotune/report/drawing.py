@@ -142,12 +142,12 @@ def names_down(ax: Axes, names: Sequence[str]) -> None:
 @styled
 def save_png(figure: Figure, path: Path, dpi: int = PNG_DPI) -> None:
     """Writes the figure as a PNG, by default at a printer's resolution."""
-    with atomic_write(path) as part, _any_script():
+    with atomic_write(path) as part, any_script():
         figure.savefig(part, format="png", dpi=dpi)
 
 
 @contextmanager
-def _any_script() -> Iterator[None]:
+def any_script() -> Iterator[None]:
     """Lets a figure have letters that matplotlib's font lacks, which it draws as boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
@@ -165,7 +165,7 @@ def svg(figure: Figure, name: str, description: str) -> str:
     for ax in figure.axes:
         ax.set_facecolor("none")
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with _any_script():
+    with any_script():
         figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue())
     text = text.replace(INK, "currentColor")

@@ -70,7 +70,11 @@ def next_steps(lines: Sequence[str]) -> list[NextStep]:
 def _next_step(words: Sequence[str], commands: Sequence[str]) -> NextStep:
     sentences = []
     for line in words:
-        text = line[:1].upper() + line[1:]
+        text = line
+        first, _, _ = line.partition(" ")
+        # A path or a command is no word to begin with a capital.
+        if first.isalpha():
+            text = line[0].upper() + line[1:]
         if not text.endswith((":", "?", ".")):
             text += "."
         sentences.append(text)

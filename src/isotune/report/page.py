@@ -19,6 +19,7 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
 from isotune.evaluation.examples import EXAMPLES, Examples, Neighbours
 from isotune.evaluation.results import (
+    FIRST_MEASURE,
     FOLDERS,
     Correlations,
     Evaluation,
@@ -28,7 +29,6 @@ from isotune.evaluation.results import (
     unbeaten_lines,
 )
 from isotune.evaluation.tables import AGGREGATIONS
-from isotune.evaluation.tasks import task_title
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, NewNearest, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
 from isotune.report.facts import (
@@ -61,6 +61,7 @@ from isotune.report.stages import (
     read_records,
 )
 from isotune.report.templates import template
+from isotune.report.titles import score_title, score_titles
 from isotune.report.verdict import advised, gain_sentence, open_questions, shared_scores
 
 SHOWN_NEIGHBOURS = 8
@@ -79,7 +80,9 @@ def write_report(run: Path) -> Path:
     data = ReportData.read(run)
     if data.evaluation:
         write_picture(run, data.made, data.evaluation)
-    page_template = template("report.html.j2", x100=_x100, percent=_percent, task_title=task_title)
+    page_template = template(
+        "report.html.j2", x100=_x100, percent=_percent, score_title=score_title
+    )
     text = page_template.render(
         vars(data),
         **_outcome(data.evaluation),
@@ -92,6 +95,7 @@ def write_report(run: Path) -> Path:
         printed=printed,
         place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
+        measures=FIRST_MEASURE,
         neighbours=NEIGHBOURS,
     )
     page = run / "report.html"
@@ -211,6 +215,9 @@ class ReportData:
     after: Mapping[str, Correlations]
     """The correlations of the kept encoder, by task and group."""
 
+    titles: Mapping[str, str]
+    """The title of each score."""
+
     intervals: Mapping[str, str]
     """The interval of each change in words, by score."""
 
@@ -275,12 +282,13 @@ class ReportData:
 def _told(evaluation: RunEvaluation | None) -> dict[str, Any]:
     """What the tables of scores say."""
     if evaluation is None:
-        return {"before": {}, "after": {}, "intervals": {}, "unbeaten": ()}
+        return {"before": {}, "after": {}, "titles": {}, "intervals": {}, "unbeaten": ()}
     return {
         "before": _correlations(evaluation.before),
         "after": _correlations(evaluation.after),
+        "titles": score_titles(evaluation.after.scores()),
         "intervals": {each.score: each.words for each in evaluation.differences},
-        "unbeaten": unbeaten_lines(evaluation.after, "The encoder “after”", task_title),
+        "unbeaten": unbeaten_lines(evaluation.after, "The encoder “after”", score_title),
     }
 
 

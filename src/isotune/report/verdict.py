@@ -1,7 +1,7 @@
 """What a report says first: which encoder to use, and the differences from the start in words."""
 
 from isotune.evaluation.results import Gain, RunEvaluation, Verdict
-from isotune.evaluation.tasks import task_title
+from isotune.report.titles import score_title, score_titles
 
 ADVICE = {
     "NEW": "Use the new encoder",
@@ -22,19 +22,19 @@ def gain_title(gain: Gain) -> str:
         case "labels":
             return "Labelled dev rows"
         case "dev":
-            return f"Dev data {gain.name}, which chose the step"
+            return f"Dev data {score_title(gain.name)}, which chose the step"
         case "agreement":
             return "Agreement with the teachers"
-    return f"{task_title(gain.name)}{gain.measure}"
+    return f"{score_title(gain.name)}{gain.measure}"
 
 
 def gain_sentence(gain: Gain) -> str:
     """A difference in a sentence: the scores before and after, and the interval."""
     subjects = {
         "labels": "The score on the labelled dev rows, by layers that start untrained,",
-        "dev": f"The score on the dev data {gain.name}, which chose the step,",
+        "dev": f"The score on the dev data {score_title(gain.name)}, which chose the step,",
         "agreement": f"The agreement with the teachers on {gain.name}",
-        "task": f"The score on {task_title(gain.name)}{gain.measure}",
+        "task": f"The score on {score_title(gain.name)}{gain.measure}",
     }
     subject = subjects[gain.kind]
     if gain.after == gain.before:
@@ -75,10 +75,11 @@ def shared_scores(comparison: RunEvaluation) -> dict[str, tuple[float, float]]:
     before = comparison.before.scores()
     after = comparison.after.scores()
     names = [task.name for task in comparison.after.tasks if task.kind != "geometry"]
+    names += comparison.after.averages
     scores = {}
-    for name in (*names, *comparison.after.averages):
+    for name, title in score_titles(names).items():
         if name in before and name in after:
-            scores[task_title(name)] = (before[name], after[name])
+            scores[title] = (before[name], after[name])
     return scores
 
 

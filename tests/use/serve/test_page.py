@@ -137,9 +137,40 @@ def test_a_hit_has_its_title_a_snippet_and_the_words_of_the_query(
     other = page.locator("li", has_text="a short text")
     assert other.inner_text().startswith("Bad")
     assert other.locator("a").count() == 0
+    assert "url: javascript:alert(1)" in other.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert wrong == []
     page.close()
+
+
+def test_hits_of_any_script_show_whole_words_and_where_they_are_cut(
+    browser: Browser, tiny: Encoder, tmp_path: Path
+) -> None:
+    index = Index.create(tmp_path / "index", tiny)
+    evil = "</script><script>alert(1)</script> **bold** \x07 \u202e"
+    texts = {
+        "hindi": "\u0939\u093f\u0928\u094d\u0926\u0940 \u0939",
+        "chinese": "\u8bcd" * 300,
+        "word": "w" * 300,
+        "evil": evil,
+    }
+    index.add(Document(name, text, {"title": evil}) for name, text in texts.items())
+    with running({"tiny": tiny}, index=index, title=evil) as server:
+        page, wrong = opened(browser, server.url, 360)
+        page.wait_for_selector("text=Encoders: tiny.")
+        page.fill("#query", "\u0939 <b>")
+        page.press("#query", "Enter")
+        page.wait_for_selector("#search-result li")
+        hits = {name: page.locator("li", has_text=f"\u00b7 {name}") for name in texts}
+        # The letter begins the first word, and is the second.
+        assert hits["hindi"].locator("mark").count() == 1
+        for name in ("chinese", "word"):
+            assert hits[name].locator(".snippet").inner_text() == f"{texts[name][:240]} \u2026"
+        assert evil.strip("\u202e ") in hits["evil"].locator(".text").text_content()
+        assert page.locator("b, script").count() == page.locator("script[src]").count()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert wrong == []
+        page.close()
 
 
 def test_the_heat_map_is_used_by_keyboard_after_an_error(browser: Browser, server: Running) -> None:

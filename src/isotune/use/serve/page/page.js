@@ -158,7 +158,7 @@ async function search() {
 function drawHit(hit, words) {
   const columns = new Map(Object.entries(hit.columns));
   const title = taken(columns, TITLES);
-  const link = taken(columns, LINKS);
+  const link = taken(columns, LINKS, (value) => /^https?:\/\//i.test(value));
   const parts = [passage(hit.text, words)];
   if (title) parts.unshift(element("div", linked(title, link), { class: "title" }));
   if (link && !title) parts.push(element("div", linked(link, link)));
@@ -167,26 +167,26 @@ function drawHit(hit, words) {
   return element("li", [...parts, element("div", details, { class: "soft" })]);
 }
 
-// The value of the first column that has one of the names; the column is then removed.
-function taken(columns, names) {
-  const name = [...columns.keys()].find((column) => names.includes(column.toLowerCase()) && columns.get(column));
+// The value of the first column that has one of the names and a value that fits; the column is then removed.
+function taken(columns, names, fits = (value) => value) {
+  const name = [...columns.keys()].find((column) => names.includes(column.toLowerCase()) && fits(columns.get(column)));
   const value = columns.get(name);
   columns.delete(name);
   return value && String(value);
 }
 
-// A text as a link, if the address is one of the web.
+// A text as a link, if there is an address.
 function linked(text, address) {
-  if (!/^https?:\/\//i.test(address ?? "")) return text;
+  if (!address) return text;
   return element("a", text, { href: address, rel: "noopener noreferrer", target: "_blank" });
 }
 
 // A pattern of the words of a query. Short words are left out if there are longer ones. Without words, it fits nowhere.
 function pattern(query) {
-  const words = query.match(/[\p{L}\p{N}]+/gu) ?? [];
+  const words = query.match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
   const long = words.filter((word) => word.length > 3);
   const chosen = long.length ? long : words;
-  return new RegExp(`(?<![\\p{L}\\p{N}])(${chosen.join("|") || "$^"})(?![\\p{L}\\p{N}])`, "giu");
+  return new RegExp(`(?<![\\p{L}\\p{M}\\p{N}])(${chosen.join("|") || "$^"})(?![\\p{L}\\p{M}\\p{N}])`, "giu");
 }
 
 // A text with its words marked. A long text is a snippet, which a click unfolds.
@@ -206,8 +206,8 @@ function snippet(text, words) {
   const start = Math.max(0, Math.min(best.place - BEFORE, text.length - SNIPPET));
   const part = text.slice(start, start + SNIPPET);
   // A word that is cut at an end is left out, where the text has spaces.
-  const first = start ? part.replace(/^\S* (?=\S)/u, "… ") : part;
-  return start + SNIPPET < text.length ? first.replace(/ \S*$/u, " …") : first;
+  const first = start ? part.replace(/^(\S* (?=\S))?/u, "… ") : part;
+  return start + SNIPPET < text.length ? first.replace(/( \S*)?$/u, " …") : first;
 }
 
 // The parts of a text, where the words are in elements that mark them.
