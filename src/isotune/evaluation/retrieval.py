@@ -209,7 +209,7 @@ def _texts_of(source: str, columns: Mapping[str, str]) -> Iterator[str]:
 
 def _column_of_answers(available: Collection[str], columns: Mapping[str, str]) -> dict[str, str]:
     """The column that the pairs name, or the second one of usual pairs; empty if there is none."""
-    column = columns.get("sentence2")
+    column = columns.get("sentence2", "")
     if column in available:
         return {"sentence": column}
     for _, second in match_columns(Pair, available, {}):
