@@ -217,6 +217,25 @@ def test_more_texts_are_searched_among(name: str, tmp_path: Path) -> None:
     assert list(task.grades) == [{0: 1}, {1: 1}]
 
 
+def test_the_first_texts_of_usual_pairs_are_not_searched_among(tmp_path: Path) -> None:
+    """A question would find itself first."""
+    test = tmp_path / "test.csv"
+    test.write_text("sentence1,sentence2\n1,2\n3,4\n")
+    more = tmp_path / "more.csv"
+    more.write_text("question,answer\n1,5\n7,4\n")
+    for others in (test, more):
+        assert "1" not in loaded(f"retrieval:{test},among={others}").documents
+    assert list(loaded(f"retrieval:{test},among={more}").documents) == ["2", "4", "5"]
+
+
+def test_a_file_of_more_texts_has_to_be_named(tmp_path: Path) -> None:
+    test = tmp_path / "a,among=b.csv"
+    test.write_text("question,answer\n1,2\n3,4\n")
+    assert list(loaded(f"retrieval:{test},question,answer").documents) == ["2", "4"]
+    with pytest.raises(InputError, match="name the texts to search among behind among="):
+        load_tasks(f"retrieval:{test},question,answer,among=")
+
+
 def test_the_names_of_more_texts_become_whole_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:

@@ -15,7 +15,7 @@ from isotune import InputError
 from isotune.cli import main
 from isotune.data.columns import Spread, describe_columns, scripts, spread
 from isotune.recipes import read_recipe
-from isotune.recipes.doors import FINISHED, UNNAMED
+from isotune.recipes.doors import FINISHED, UNNAMED, UNNAMED_LABEL
 from isotune.recipes.look import FIRST_ROWS, glance, look
 
 WORDS = ("red", "lamp", "door", "water", "price", "order", "late", "broken", "box", "key")
@@ -182,6 +182,43 @@ def test_too_few_texts_are_not_trained_on(tmp_path: Path) -> None:
     (door,) = look(source).doors
     assert door.command.startswith(f"isotune index {FINISHED} {source} --columns sentence=body")
     assert "3 different texts, and 64 or more are needed" in door.why
+
+
+def test_blank_cells_that_a_command_refuses_are_told(tmp_path: Path) -> None:
+    rows = [(f"{text(row, 5)}?", text(row, 12) if row % 50 else "") for row in range(200)]
+    source = table(tmp_path / "faq.csv", ("question", "answer"), rows)
+    pairs, *others = look(source).doors
+    assert "--pairs question answer" in pairs.command
+    assert pairs.why.endswith("Blank cells are refused: fill or delete 4 rows in answer first")
+    assert not any("refused" in door.why for door in others)
+
+
+def test_texts_that_seldom_stand_in_one_row_are_no_pairs(tmp_path: Path) -> None:
+    rows = [(text(row, 5), "") if row % 3 else ("", text(row, 12)) for row in range(200)]
+    source = table(tmp_path / "mixed.csv", ("title", "text"), rows)
+    assert not any("--pairs" in door.command for door in look(source).doors)
+
+
+@pytest.mark.parametrize("value", [1, True])
+def test_a_single_column_without_text_has_no_tokens(value: object, tiny_model: Path) -> None:
+    found = look([{"a": value}] * 99, tiny_model)
+    assert found.cut is None
+    assert "tokens" not in str(found)
+
+
+def test_columns_with_commas_are_no_task(tmp_path: Path) -> None:
+    rows = [(text(row, 6), text(row + 1, 6), row % 11 / 2) for row in range(200)]
+    source = table(tmp_path / "pairs.csv", ("sentence1", "sentence2", "score, 0 to 5"), rows)
+    best, *_ = look(source).doors
+    assert "--recipe cosent" in best.command
+
+
+def test_the_user_is_asked_for_a_label_that_nothing_tells(tmp_path: Path) -> None:
+    rows = [(text(row, 6), text(row + 1, 6), ("yes", "no")[row % 2]) for row in range(200)]
+    source = table(tmp_path / "pairs.csv", ("sentence1", "sentence2", "label"), rows)
+    best, *_ = look(source).doors
+    assert f"--positive {UNNAMED_LABEL} " in best.command
+    assert f"in the place of {UNNAMED_LABEL}" in best.why
 
 
 def test_no_command_fits_without_text(tmp_path: Path) -> None:

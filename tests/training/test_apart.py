@@ -77,14 +77,23 @@ def recipe(**options: object) -> Recipe:
 
 
 def test_rows_that_can_not_be_divided_are_refused() -> None:
-    with pytest.raises(InputError, match="largest group of rows with common texts has 20"):
+    with pytest.raises(InputError, match="20 rows, all joined by common texts"):
         read_set_apart(recipe(), [Pair(f"text {row}", "the answer") for row in range(20)])
+    with pytest.raises(InputError, match="largest group of rows with common texts has 10"):
+        read_set_apart(recipe(), [Pair(f"text {row}", f"answer {row % 2}") for row in range(20)])
     one_score = [ScoredPair(f"text {row}", f"other {row}", 1.0) for row in range(20)]
     scored = recipe(stages=[{"method": "cosent", "test_share": 0.2}])
     apart = read_set_apart(scored, one_score)
     assert apart is not None
     with pytest.raises(InputError, match="the rows set apart have one score"):
         apart.task()
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_a_share_of_almost_all_rows_leaves_rows_to_train_on(count: int) -> None:
+    rows = [Pair(f"text {row}", f"answer {row}") for row in range(count)]
+    train, test = divided(rows, 0.99, 0)
+    assert (len(train), len(test)) == (1, count - 1)
 
 
 def test_one_stage_alone_sets_pairs_apart() -> None:

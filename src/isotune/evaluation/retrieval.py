@@ -11,7 +11,7 @@ larger id comes first.
 
 import logging
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from isotune.data import Pair, ScoredPairs, Sentence
 from isotune.data.derived import RowQuery
 from isotune.data.records import read_file
-from isotune.data.rows import Record, normalized, to_rows
+from isotune.data.rows import Record, match_columns, normalized, to_rows
 from isotune.data.sources import Source, read_records
 from isotune.errors import InputError, as_input_error, counted, unknown
 from isotune.evaluation.copies import Groups, groups_of_copies, tell_copies
@@ -194,15 +194,27 @@ def load_retrieval(name: str, source: Source) -> RetrievalTask:
 
 
 def _texts_of(source: str, columns: Mapping[str, str]) -> Iterator[str]:
-    """The texts of a source: those of the answers' column, or else of a usual one."""
-    column = columns.get("sentence2", "")
+    """The texts of a source: those of the answers' column, or else of a usual one.
+
+    The first texts of pairs are questions, and are not searched among.
+    """
     for file in read_records(source, RowQuery(Sentence)):
         records = list(file.records)
         named = {}
-        if records and column in records[0][1]:
-            named = {"sentence": column}
+        if records:
+            named = _column_of_answers(records[0][1], columns)
         for row in to_rows(file.place, records, Sentence, named):
             yield row.sentence
+
+
+def _column_of_answers(available: Collection[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The column that the pairs name, or the second one of usual pairs; empty if there is none."""
+    column = columns.get("sentence2", "")
+    if column in available:
+        return {"sentence": column}
+    for _, second in match_columns(Pair, available, {}):
+        return {"sentence": second}
+    return {}
 
 
 def task_of_pairs(name: str, pairs: Sequence[Pair], others: Iterable[str] = ()) -> RetrievalTask:

@@ -85,8 +85,11 @@ class TaskRows:
 
 def place_and_others(source: str) -> tuple[str, str]:
     """What a task reads with its columns, and the source of more texts to search among, or ""."""
-    place, _, others = source.partition(AMONG)
-    return place, others
+    place = _longest_place(source)
+    columns, found, others = source.removeprefix(place).partition(AMONG)
+    if found and not others:
+        raise InputError(f"{source}: name the texts to search among behind {AMONG[1:]}")
+    return f"{place}{columns}", others
 
 
 def place_and_part(source: str) -> tuple[str, str]:

@@ -8,8 +8,8 @@ where several columns have one kind. No torch here.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from isotune.data.columns import Column
 from isotune.data.rows import (
@@ -33,6 +33,9 @@ LARGER = "sentence-transformers/all-mpnet-base-v2"
 
 UNNAMED = "MODEL"
 """What stands in the place of both for texts of another script."""
+
+UNNAMED_LABEL = "LABEL"
+"""What stands in the place of the label of pairs that mean the same, where nothing tells it."""
 
 GENERAL_PAIRS = "stsb-open:dev"
 """The pairs that come with isotune, to choose a step by."""
@@ -117,6 +120,9 @@ class Doorway:
     columns: Sequence[Column]
     """What is in its columns."""
 
+    rows: int
+    """How many rows were looked at."""
+
     scripts: Mapping[str, float] = field(default_factory=dict)
     """The share of each script, the largest first."""
 
@@ -125,9 +131,9 @@ class Doorway:
 
     @property
     def texts(self) -> list[Column]:
-        """The columns of text; a single column may have single words too."""
+        """The columns of text; a single column may have single words too, but no numbers."""
         kinds = ["text"]
-        if len(self.columns) == 1:
+        if len(self.columns) == 1 and self.columns[0].numbers is None:
             kinds += ["words", "labels"]
         return [column for column in self.columns if column.kind in kinds]
 
@@ -202,22 +208,36 @@ def _without_training(doorway: Doorway, texts: int) -> Door:
 
 def _of_pairs(doorway: Doorway) -> Iterator[Door]:
     """The doors of two texts: with scores, with labels, or texts that belong together."""
-    triplet = match_columns(Triplet, [column.name for column in doorway.texts], {})
+    texts = {column.name: column for column in doorway.texts}
+    triplet = match_columns(Triplet, texts, {})
     if triplet:
-        yield _of_triplets(doorway, triplet[0])
+        columns = [texts[name] for name in triplet[0]]
+        yield _with_blanks(_of_triplets(doorway, triplet[0]), doorway, columns)
         return
     pair = _two_texts(doorway)
-    if pair is None:
+    if pair is None or any(2 * column.filled < doorway.rows for column in pair):
         return
     first, second = pair
     score = _scores(doorway)
     labels = doorway.named(LABEL_NAMES, ("labels",))
     if score:
-        yield from _of_scores(doorway, first, second, score)
+        for door in _of_scores(doorway, first, second, score):
+            yield _with_blanks(door, doorway, (first, second, score))
     elif labels:
-        yield from _of_labelled_pairs(doorway, first, second, labels)
+        for door in _of_labelled_pairs(doorway, first, second, labels):
+            yield _with_blanks(door, doorway, (first, second, labels))
     else:
-        yield _of_texts_together(doorway, first, second)
+        yield _with_blanks(_of_texts_together(doorway, first, second), doorway, pair)
+
+
+def _with_blanks(door: Door, doorway: Doorway, columns: Iterable[Column]) -> Door:
+    """The door, which says in which of its columns cells are blank: its command refuses these."""
+    blanks = {column.name: doorway.rows - column.filled for column in columns}
+    parts = [f"{counted(count, 'row')} in {name}" for name, count in blanks.items() if count]
+    if not parts:
+        return door
+    advice = f"Blank cells are refused: fill or delete {', '.join(parts)} first"
+    return replace(door, why=f"{door.why}. {advice}")
 
 
 def _two_texts(doorway: Doorway) -> tuple[Column, Column] | None:
@@ -289,15 +309,17 @@ def _of_texts_together(doorway: Doorway, first: Column, second: Column) -> Door:
 
 
 def _of_scores(doorway: Doorway, first: Column, second: Column, score: Column) -> Iterator[Door]:
-    task = f"{doorway.source},{first.name},{second.name},{score.name}"
-    judge = shlex.join(["isotune", "evaluate", doorway.start, "--tasks", task])
     texts = f"two columns of text, {first.name} and {second.name}, and the scores {score.name}"
-    yield Door(
-        ScoredPair.__name__,
-        judge,
-        f"{texts}: they judge any encoder. A run on sentences of the same kind chooses its step by "
-        "them with --dev in place of --tasks",
-    )
+    names = (first.name, second.name, score.name)
+    # The name of a task separates columns by commas.
+    if not any("," in name for name in names):
+        task = ",".join([doorway.source, *names])
+        yield Door(
+            ScoredPair.__name__,
+            shlex.join(["isotune", "evaluate", doorway.start, "--tasks", task]),
+            f"{texts}: they judge any encoder. A run on sentences of the same kind chooses its "
+            "step by them with --dev in place of --tasks",
+        )
     columns = {"sentence1": first.name, "sentence2": second.name, "score": score.name}
     train = doorway.command(
         *("--recipe", "cosent", "--dev", "none", *APART), *_columns_words(columns), out="scores"
@@ -327,6 +349,10 @@ def _of_labelled_pairs(
         )
         return
     positive = _positive(names)
+    if positive == UNNAMED_LABEL:
+        what = f"put the label of pairs that mean the same in the place of {positive}: they"
+    else:
+        what = f"the pairs with the label {positive}"
     yield Door(
         Pair.__name__,
         doorway.command(
@@ -334,8 +360,7 @@ def _of_labelled_pairs(
             *(*words, "--positive", positive, *APART),
             out="pairs",
         ),
-        f"{texts}: the pairs with the label {positive} are trained on as texts that belong "
-        f"together. {JUDGED}",
+        f"{texts}: {what} are trained on as texts that belong together. {JUDGED}",
         _measured(doorway.pairs_recipe),
     )
 
@@ -347,7 +372,7 @@ def _positive(names: Sequence[str]) -> str:
     for name in names:
         if name.casefold() == "entailment":
             return name
-    return "LABEL"
+    return UNNAMED_LABEL
 
 
 def _of_labels(doorway: Doorway) -> Iterator[Door]:
@@ -364,7 +389,7 @@ def _of_labels(doorway: Doorway) -> Iterator[Door]:
     others = [column.name for column in rivals if column is not labels]
     if others:
         what += f" (other columns with few values: {', '.join(others)})"
-    apart = "a fifth of the rows is set apart, and says what the labels are predicted by"
+    apart = "a fifth of the rows is set apart, and says how well the labels are predicted"
     yield Door(
         LabelledSentence.__name__,
         doorway.command("--method", "classifier", *words, out="labels"),

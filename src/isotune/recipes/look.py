@@ -137,12 +137,12 @@ def _look(source: Source, model: str | Path | None, most: int, *, counts_all: bo
         rows = len(first) + sum(1 for _ in records)
     columns = describe_columns(first)
     name = str(source) if isinstance(source, str | Path) else "rows"
-    doorway = Doorway(name, columns, model=str(model or ""))
+    doorway = Doorway(name, columns, len(first), model=str(model or ""))
     texts = [column.name for column in doorway.texts]
     contents = [[text_of(record, column) for column in texts] for record in first]
     shares = scripts(text for content in contents for text in content)
     cut = None
-    if model is not None and texts:
+    if model is not None and any(map(any, contents)):
         columns, cut = _with_tokens(columns, first, texts, model)
     doorway = replace(doorway, columns=columns, scripts=shares)
     return Look(

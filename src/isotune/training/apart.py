@@ -197,11 +197,16 @@ def divided(rows: Sequence[Row], share: float, seed: int) -> tuple[list[Row], li
     """The rows to train on and the rows set apart, each in their order.
 
     Rows that share a text, or are joined by a chain of such rows, are one group. Groups are drawn
-    as long as they fit into the share.
+    as long as they fit into the share; a row or more is left to train on.
     """
     groups = groups_of_common_texts(rows)  # [N]
     sizes = np.bincount(groups)  # [groups]
-    most = round(share * len(rows))
+    if len(sizes) == 1 and len(rows) > 1:
+        raise InputError(
+            f"test_share: {counted(len(rows), 'row')}, all joined by common texts, so none can be "
+            "set apart; give rows with other texts, or leave test_share out"
+        )
+    most = min(round(share * len(rows)), len(rows) - 1)
     is_apart = np.zeros(len(sizes), bool)
     count = 0
     for group in np.random.default_rng(seed).permutation(len(sizes)):
