@@ -14,7 +14,17 @@ from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_resampled, resampled_scores
-from isotune.evaluation.results import TAUGHT, TRAINED_ON, WORDS, Agreement, Cost, DevGain
+from isotune.evaluation.results import (
+    DEV_GAINS_NOTHING,
+    NOT_TAUGHT,
+    TAUGHT,
+    TRAINED_ON,
+    WORDS,
+    WORSE,
+    Agreement,
+    Cost,
+    DevGain,
+)
 
 
 class Noisy:
@@ -225,6 +235,10 @@ def test_one_judge_decides(
         assert run.decision.endswith(
             f"stsb-open {both[0]:.2f} -> {both[1]:.2f} (95 % interval {difference.words})"
         )
+    rests_on = {f"{WORSE} stsb-open": "task", DEV_GAINS_NOTHING: "dev", NOT_TAUGHT: "agreement"}
+    if why in rests_on:
+        assert run.headline
+        assert run.headline.kind == rests_on[why]
 
 
 @pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])

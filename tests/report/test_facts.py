@@ -9,7 +9,6 @@ from isotune.report.facts import next_steps
         ("search in this text by meaning:", "Search in this text by meaning:"),
         ("runs/first/answers.jsonl has the rows", "runs/first/answers.jsonl has the rows."),
         ("isotune: a name", "isotune: a name."),
-        ("", "."),
     ],
 )
 def test_a_sentence_before_commands_keeps_the_paths_that_it_begins_with(

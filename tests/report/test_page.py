@@ -75,7 +75,7 @@ def set_evaluation(
             -0.18,
             -0.02,
             False,
-            "Keep what you had: it is worse by more than chance on stsb. The score on STS-B "
+            "Keep what you had: it is worse by more than chance on STS-B. The score on STS-B "
             "fell from 40.00 to 30.00: -10.00 points",
         ),
     ],
@@ -91,7 +91,7 @@ def test_the_page_says_the_verdict_of_the_evaluation(
     path.write_text(json.dumps({**json.loads(path.read_text()), **judged}))
     page, verdict = report(run), RunEvaluation.model_validate_json(path.read_bytes()).verdict
     assert words in page.verdict
-    assert verdict.why in page.verdict
+    assert verdict.why.replace("stsb", "STS-B") in page.verdict
     assert page.verdict.startswith("<strong>Warning.</strong>") == (verdict.word != "NEW")
     assert f"{100 * low:+.2f} to {100 * high:+.2f}" in page.text
 

@@ -34,6 +34,9 @@ WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep
 UNJUDGED = "nobody has scored pairs of this text"
 CLASSIFIED = "its vectors stay as they are, and the classifier reads them"
 TAUGHT = f"it agrees more with its teachers, but {UNJUDGED}"
+NOT_TAUGHT = "it agrees no more with its teachers than the start"
+DEV_GAINS_NOTHING = "the dev data gain nothing"
+WORSE = "it is worse by more than chance on"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 
 FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
@@ -701,18 +704,22 @@ class RunEvaluation(Result):
             return Verdict(word="KEEP", why=CLASSIFIED)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
+        if self.worse:
+            return Verdict(word="KEEP", why=f"{WORSE} {', '.join(self.worse)}")
+        if self.dev and self.dev.after <= self.dev.before:
+            return Verdict(word="KEEP", why=DEV_GAINS_NOTHING)
+        if self.agreement and self.agreement.low <= 0:
+            return Verdict(word="KEEP", why=NOT_TAUGHT)
+        return self._verdict_of_gains()
+
+    @property
+    def worse(self) -> list[str]:
+        """The names of the tasks and averages in which a loss counts, and is more than chance."""
         losses = self._judging_differences
         if self.general_losses_count:
             losses = self._counted_differences
         worse = [each for each in losses if each.difference < 0 and not each.tied]
-        if worse:
-            names = ", ".join(self._short_name(each.score) for each in worse)
-            return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
-        if self.dev and self.dev.after <= self.dev.before:
-            return Verdict(word="KEEP", why="the dev data gain nothing")
-        if self.agreement and self.agreement.low <= 0:
-            return Verdict(word="KEEP", why="it agrees no more with its teachers than the start")
-        return self._verdict_of_gains()
+        return [self._short_name(each.score) for each in worse]
 
     @staticmethod
     def _verdict_of_labels(before: float, after: float) -> Verdict:
@@ -800,12 +807,25 @@ class RunEvaluation(Result):
 
     @property
     def headline(self) -> Gain | None:
-        """The first of the gains that speak for the user's text, or else the first of all."""
+        """The gain that the verdict rests on.
+
+        It is the first loss that decides; or else the first that speaks for the user's text, those
+        beyond chance before others; or else the first of all.
+        """
+        verdict = self.verdict
         own = {self._short_name(score) for score in self.own_tasks}
-        for gain in self.gains:
-            if gain.kind == "task" and gain.name in own:
-                return gain
-        return next(iter(self.gains), None)
+        tasks = [gain for gain in self.gains if gain.kind == "task"]
+        judging = [gain for gain in tasks if gain.name in own]
+        first = []
+        if verdict.why.startswith(WORSE):
+            first = [gain for gain in tasks if gain.name in self.worse]
+        elif verdict.word == "NEW":
+            first = [gain for gain in judging if gain.low is not None and gain.low > 0]
+        elif verdict.why == DEV_GAINS_NOTHING:
+            first = [gain for gain in self.gains if gain.kind == "dev"]
+        elif verdict.why == NOT_TAUGHT:
+            first = [gain for gain in self.gains if gain.kind == "agreement"]
+        return next(iter([*first, *judging, *self.gains]), None)
 
     @property
     def changes(self) -> list[str]:

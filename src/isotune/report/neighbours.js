@@ -10,7 +10,10 @@ function item(text, cosine) {
   const line = document.createElement("li");
   const number = document.createElement("b");
   number.textContent = cosine.toFixed(2);
-  line.append(number, ` ${text}`);
+  // Its direction is that of its own letters.
+  const words = document.createElement("bdi");
+  words.textContent = text;
+  line.append(number, " ", words);
   return line;
 }
 

@@ -112,7 +112,7 @@ def _outcome(evaluation: RunEvaluation | None) -> dict[str, Any]:
         headline = gain_sentence(evaluation.headline)
     return {
         "helped": evaluation.verdict.word == "NEW",
-        "advice": advised(evaluation.verdict),
+        "advice": advised(evaluation),
         "headline": headline,
     }
 

@@ -1,6 +1,6 @@
 """What a report says first: which encoder to use, and the differences from the start in words."""
 
-from isotune.evaluation.results import Gain, RunEvaluation, Verdict
+from isotune.evaluation.results import WORSE, Gain, RunEvaluation
 from isotune.report.titles import score_title, score_titles
 
 ADVICE = {
@@ -11,9 +11,17 @@ ADVICE = {
 """The verdicts as the page says them."""
 
 
-def advised(verdict: Verdict) -> str:
+def advised(evaluation: RunEvaluation) -> str:
     """The verdict and its reason, without the full stop."""
-    return f"{ADVICE[verdict.word]}: {verdict.why}"
+    return f"{ADVICE[evaluation.verdict.word]}: {reason(evaluation)}"
+
+
+def reason(evaluation: RunEvaluation) -> str:
+    """The reason of the verdict, with the titles of tasks."""
+    why = evaluation.verdict.why
+    if why.startswith(WORSE):
+        return f"{WORSE} {', '.join(map(score_title, evaluation.worse))}"
+    return why
 
 
 def gain_title(gain: Gain) -> str:
