@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -241,17 +241,18 @@ def _range(shown: Iterable[str]) -> tuple[float, float] | None:
 def _kind(shown: Sequence[str], counts: Mapping[str, int], is_numeric: bool) -> Kind:
     """What values are that are all text or numbers."""
     repeats = len(shown) >= LABEL_ROWS * len(counts)
-    if is_numeric and repeats and len(counts) <= MOST_NUMBERS:
-        return "labels"
     if is_numeric:
-        return "numbers"
+        return "labels" if repeats and len(counts) <= MOST_NUMBERS else "numbers"
     words = np.median([len(text.split()) for text in counts])
     if repeats and len(counts) <= MOST_LABELS and words <= LABEL_WORDS:
         return "labels"
-    paths = sum(1 for text in shown if _PATH.fullmatch(text))
-    if paths > len(shown) / 2:
+    if _matching(_PATH.fullmatch, shown) > len(shown) / 2:
         return "paths"
-    unspaced = sum(1 for text in shown if _UNSPACED.search(text))
-    if words == 1 and unspaced < len(shown) / 2:
+    if words == 1 and _matching(_UNSPACED.search, shown) < len(shown) / 2:
         return "words"
     return "text"
+
+
+def _matching(match: Callable[[str], object], shown: Iterable[str]) -> int:
+    """How many texts a regular expression matches."""
+    return sum(1 for text in shown if match(text))

@@ -812,20 +812,25 @@ class RunEvaluation(Result):
         It is the first loss that decides; or else the first that speaks for the user's text, those
         beyond chance before others; or else the first of all.
         """
-        verdict = self.verdict
         own = {self._short_name(score) for score in self.own_tasks}
-        tasks = [gain for gain in self.gains if gain.kind == "task"]
-        judging = [gain for gain in tasks if gain.name in own]
-        first = []
+        judging = [gain for gain in self._gains_of("task") if gain.name in own]
+        return next(iter([*self._deciding(judging), *judging, *self.gains]), None)
+
+    def _deciding(self, judging: Sequence[Gain]) -> list[Gain]:
+        """The gains that the words of the verdict are about; `judging` are those that may judge."""
+        verdict = self.verdict
         if verdict.why.startswith(WORSE):
-            first = [gain for gain in tasks if gain.name in self.worse]
-        elif verdict.word == "NEW":
-            first = [gain for gain in judging if gain.low is not None and gain.low > 0]
-        elif verdict.why == DEV_GAINS_NOTHING:
-            first = [gain for gain in self.gains if gain.kind == "dev"]
-        elif verdict.why == NOT_TAUGHT:
-            first = [gain for gain in self.gains if gain.kind == "agreement"]
-        return next(iter([*first, *judging, *self.gains]), None)
+            return [gain for gain in self._gains_of("task") if gain.name in self.worse]
+        if verdict.word == "NEW":
+            return [gain for gain in judging if gain.low is not None and gain.low > 0]
+        if verdict.why == DEV_GAINS_NOTHING:
+            return self._gains_of("dev")
+        if verdict.why == NOT_TAUGHT:
+            return self._gains_of("agreement")
+        return []
+
+    def _gains_of(self, kind: str) -> list[Gain]:
+        return [gain for gain in self.gains if gain.kind == kind]
 
     @property
     def changes(self) -> list[str]:

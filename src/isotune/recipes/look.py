@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,15 +132,15 @@ def _look(source: Source, model: str | Path | None, most: int, *, counts_all: bo
     files = read_records(source, RowQuery(Sentence))
     records = _records(file.records for file in files)
     first, may_have_more = _first(records, most)
-    rows: int | None = None
+    rows = None
     if counts_all or not may_have_more:
         rows = len(first) + sum(1 for _ in records)
     columns = describe_columns(first)
     name = str(source) if isinstance(source, str | Path) else "rows"
     doorway = Doorway(name, columns, len(first), model=str(model or ""))
     texts = [column.name for column in doorway.texts]
-    contents = [[text_of(record, column) for column in texts] for record in first]
-    shares = scripts(text for content in contents for text in content)
+    contents = _contents(first, texts)
+    shares = scripts(chain.from_iterable(contents))
     cut = None
     if model is not None and any(map(any, contents)):
         columns, cut = _with_tokens(columns, first, texts, model)
@@ -150,7 +150,7 @@ def _look(source: Source, model: str | Path | None, most: int, *, counts_all: bo
         format=_format([file.place for file in files], name),
         rows=rows,
         looked_at=len(first),
-        blank=sum(1 for content in contents if not all(content)),
+        blank=_blank(contents),
         repeated=_repeated(contents),
         scripts=shares,
         columns=tuple(columns),
@@ -177,6 +177,16 @@ def _first(records: Iterator[Record], most: int) -> tuple[list[Record], bool]:
         if characters > MOST_CHARACTERS:
             return first, True
     return first, len(first) == most
+
+
+def _contents(records: Iterable[Record], texts: Sequence[str]) -> list[list[str]]:
+    """The texts of the records, in the order of the columns `texts`."""
+    return [[text_of(record, column) for column in texts] for record in records]
+
+
+def _blank(contents: Iterable[Sequence[str]]) -> int:
+    """How many rows lack a text."""
+    return sum(1 for content in contents if not all(content))
 
 
 def _repeated(contents: Iterable[Sequence[str]]) -> int:
