@@ -1,6 +1,7 @@
 """A look at a source: what is in it, and which commands fit."""
 
 import csv
+import gzip
 import json
 import re
 import shlex
@@ -263,6 +264,24 @@ def test_all_rows_are_counted_and_the_first_are_looked_at(
     found = look(path)
     assert (found.rows, found.looked_at) == (100, 70)
     assert "100 rows; the first 70 are looked at" in str(found)
+
+
+@pytest.mark.parametrize("name", ["plain.txt", "report 3.5 final.txt", "v1.2.txt.gz"])
+def test_the_kind_of_a_file_is_its_ending(name: str, tmp_path: Path) -> None:
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(tmp_path / name, "wt", encoding="utf-8") as file:
+        file.write("one sentence\nanother one\n")
+    ending = ".txt.gz" if name.endswith(".gz") else ".txt"
+    assert look(tmp_path / name).format == f"1 file, {ending}"
+
+
+def test_a_file_whose_name_begins_like_an_option_is_named_as_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-notes.txt").write_text("".join(f"{text(number, 5)}\n" for number in range(99)))
+    for door in look("-notes.txt").doors:
+        assert shlex.split(door.command)[2] == "./-notes.txt"
 
 
 def test_a_glance_reads_no_further_than_the_first_rows(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def _look(source: Source, model: str | Path | None, most: int, *, counts_all: bo
         rows = len(first) + sum(1 for _ in records)
     columns = describe_columns(first)
     name = str(source) if isinstance(source, str | Path) else "rows"
-    doorway = Doorway(name, columns, len(first), model=str(model or ""))
+    doorway = Doorway(_as_argument(name), columns, len(first), model=str(model or ""))
     texts = [column.name for column in doorway.texts]
     contents = _contents(first, texts)
     shares = scripts(chain.from_iterable(contents))
@@ -213,8 +213,23 @@ def _format(places: Sequence[str], name: str) -> str:
         return "a dataset or file on the hub"
     if name.partition(":")[0] in DATASETS:
         return "a named dataset"
-    endings = dict.fromkeys("".join(Path(place).suffixes[-2:]) for place in places)
+    endings = dict.fromkeys(map(_ending, places))
     return f"{counted(len(places), 'file')}, {', '.join(endings)}"
+
+
+def _as_argument(name: str) -> str:
+    """The name of a source as a command takes it: no option, though its name may begin with -."""
+    if name.startswith("-") and name != "-":
+        return f"./{name}"
+    return name
+
+
+def _ending(place: str) -> str:
+    """The ending of a file's name, and the one before ".gz" too."""
+    *_, before, last = ["", *Path(place).suffixes]
+    if last == ".gz":
+        return before + last
+    return last
 
 
 def _with_tokens(
