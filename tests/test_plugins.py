@@ -97,11 +97,11 @@ def short(short: dict[str, Any], pairs: Path, tmp_path: Path) -> dict[str, Any]:
 
 PROMISED = """
     AddVectors Additions Augmentation AugmentedOptions Batch Classifier ClassifierHead ClosedForm
-    Encoder Feed Head HeadSettings HiddenStates Index InputError LabelledPair LabelledSentence
+    Encoder Feed Head HeadSettings HiddenStates Index InputError LabelledPair LabelledSentence Look
     Method MethodOptions Packed Pair Result ScoredFeed ScoredPair Sentence TaskRows TrainingFailed
     Triplet View __version__
     add_datasets add_recipe analyse augmentation calibrate compare evaluate export_onnx head
-    load_plugin method pooling read read_documents read_scored_pairs run_study task train
+    load_plugin look method pooling read read_documents read_scored_pairs run_study task train
     tune_process
 """
 

@@ -182,7 +182,7 @@ def test_a_run_whose_hints_fail_keeps_its_folder(
     failure: Callable[..., None], train: Train, tmp_path: Path
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "what_next", failure)
+        patch.setattr(run, "write_what_next", failure)
         with pytest.raises((KeyboardInterrupt, RuntimeError, OSError)):
             train(steps=1, keep_checkpoints=False)
     for name in ("encoder", "report.html", "evaluation.json"):

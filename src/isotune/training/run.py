@@ -416,18 +416,21 @@ class _Run:
         self.workers.on_rank_zero(partial(write_card, encoder, kept_folder))
         # After `TrainingFailed`, the report tells of a run that is not finished.
         finished = progress.over and progress.stage == len(self.recipe.stages) - 1
-        suggestions: Sequence[str] = ()
-        if finished:
-            ended = EndedRun(
-                self.folder, self.model, kept_folder, self.recipe, comparison, plan.predicts
-            )
+        if not finished:
+            report = self.workers.on_rank_zero(partial(write_report, self.folder))
+            return Result(self.folder, report, comparison, None)
+        ended = EndedRun(
+            self.folder, self.model, kept_folder, self.recipe, comparison, plan.predicts
+        )
+        try:
             suggestions = self.workers.on_rank_zero(partial(write_what_next, ended))
-        report = self.workers.on_rank_zero(partial(write_report, self.folder))
-        if finished:
+        finally:
+            # The run is whole without suggestions, also if Ctrl-C or a full disk ends these.
+            report = self.workers.on_rank_zero(partial(write_report, self.folder))
             self._mark_finished()
-            for line in suggestions:
-                self.recorder.say(line)
-            self.recorder.say(comparison.decision)
+        for line in suggestions:
+            self.recorder.say(line)
+        self.recorder.say(comparison.decision)
         return Result(self.folder, report, comparison, None)
 
     def _heads_by_task(self) -> dict[str, ClassifierHead]:
