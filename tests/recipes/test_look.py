@@ -113,7 +113,7 @@ TABLES = {
     "reviews": (
         ("review", "shop", "stars"),
         lambda row: (text(row, 9), "AB"[row % 2], row % 5),
-        ["--method classifier --columns sentence=review label=stars", "--recipe classify"],
+        ["--recipe classify --columns sentence=review label=stars", "--method classifier"],
     ),
     "scored pairs": (
         ("sentence1", "sentence2", "score"),

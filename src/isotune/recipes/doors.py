@@ -376,7 +376,7 @@ def _positive(names: Sequence[str]) -> str:
 
 
 def _of_labels(doorway: Doorway) -> Iterator[Door]:
-    """The doors of one text and labels: a classifier alone first, and tuning second."""
+    """The doors of one text and labels: tuning first, and a classifier alone second."""
     labels = doorway.named(LABEL_NAMES, ("labels",))
     rivals = [column for column in doorway.columns if column.kind == "labels"]
     if labels is None and rivals:
@@ -392,15 +392,16 @@ def _of_labels(doorway: Doorway) -> Iterator[Door]:
     apart = "a fifth of the rows is set apart, and says how well the labels are predicted"
     yield Door(
         LabelledSentence.__name__,
-        doorway.command("--method", "classifier", *words, out="labels"),
-        f"{what}: a classifier on the encoder as it is, in one pass over the text; {apart}",
-    )
-    yield Door(
-        LabelledSentence.__name__,
-        doorway.command("--recipe", "classify", *words, out="classify"),
+        doorway.command("--recipe", "classify", *words, out="labels"),
         f"{what}: the encoder is tuned on the labels first, and stays as it was where that gains "
         f"no more than chance; {apart}",
         _measured("classify"),
+    )
+    yield Door(
+        LabelledSentence.__name__,
+        doorway.command("--method", "classifier", *words, out="classifier"),
+        f"{what}: a classifier on the encoder as it is, in one pass over the text, where there is "
+        f"no time to tune it; {apart}",
     )
 
 
