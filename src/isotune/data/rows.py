@@ -281,10 +281,11 @@ def checked_columns(
     usual = " or ".join(", ".join(names) for names in TEXT_COLUMNS[fields][:2])
     for field in row_type._fields[len(fields) :]:
         usual += f", and {field}"
+    named = " ".join(f"{field}=COLUMN" for field in row_type._fields)
     raise InputError(
         f"{source}: can't tell which columns hold {all_fields}: it has {_names(available)}. "
-        f"Call them {usual}; or name them by columns, as {fields[0]}=COLUMN, or in a task behind "
-        f"the file: {source},{','.join(row_type._fields).upper()}"
+        f"Call them {usual}; or name them, by --columns {named} (in Python by columns). The "
+        f"columns of a task stand behind the file: {source},{','.join(row_type._fields).upper()}"
     )
 
 
