@@ -14,14 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isotune.console import SAID_EVERY
 from isotune.data.kept_vectors import map_vectors, write_vectors
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.fingerprint import short_hash
 from isotune.errors import counted
 from isotune.training.recorder import Recorder, RunContext
-
-SAID_EVERY = 15.0
-"""Seconds between two lines of the log about a teacher that encodes."""
 
 
 @dataclass(frozen=True)
