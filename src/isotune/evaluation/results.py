@@ -329,7 +329,7 @@ class Difference(Result):
             verdict = "better"
         else:
             verdict = "worse"
-        return f"{_ends(self.low, self.high)}, {verdict}"
+        return f"{interval_ends(self.low, self.high)}, {verdict}"
 
 
 class ControlResult(Result):
@@ -628,7 +628,7 @@ class Gain(NamedTuple):
         change = _change(names[self.kind], self.before, self.after)
         if self.low is None or self.high is None:
             return change
-        return f"{change} (95 % interval {self.interval or _ends(self.low, self.high)})"
+        return f"{change} (95 % interval {self.interval or interval_ends(self.low, self.high)})"
 
 
 class RunEvaluation(Result):
@@ -868,6 +868,6 @@ def _change(name: str, before: float, after: float) -> str:
     return f"{name} {100 * before:.2f} -> {100 * after:.2f}"
 
 
-def _ends(low: float, high: float) -> str:
+def interval_ends(low: float, high: float) -> str:
     """The ends of an interval x 100."""
     return f"{100 * low:+.2f} to {100 * high:+.2f}"

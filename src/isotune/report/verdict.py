@@ -1,6 +1,6 @@
 """What a report says first: which encoder to use, and the differences from the start in words."""
 
-from isotune.evaluation.results import WORSE, Gain, RunEvaluation
+from isotune.evaluation.results import WORSE, Gain, RunEvaluation, interval_ends
 from isotune.report.titles import score_title, score_titles
 
 ADVICE = {
@@ -62,17 +62,12 @@ def interval_words(gain: Gain) -> str:
     """The 95 % interval of a difference x 100; empty if there is none."""
     if gain.low is None or gain.high is None:
         return ""
-    return f"95 % interval {signed(gain.low)} to {signed(gain.high)}"
+    return f"95 % interval {interval_ends(gain.low, gain.high)}"
 
 
 def change_words(before: float, after: float) -> str:
     """The difference of two scores as they are printed, x 100."""
     return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"
-
-
-def signed(value: float) -> str:
-    """A difference x 100 with its sign."""
-    return f"{100 * value:+.2f}"
 
 
 def shared_scores(comparison: RunEvaluation) -> dict[str, tuple[float, float]]:
