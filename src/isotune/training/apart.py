@@ -26,7 +26,7 @@ from isotune.data import (
 )
 from isotune.data.draws import derive_seed
 from isotune.data.rows import copy_key, text_fields
-from isotune.data.sources import FromPython, Source
+from isotune.data.sources import FromPython
 from isotune.errors import InputError, counted
 from isotune.evaluation import STSTask, Task, TransferTask
 from isotune.evaluation.classifiers import Logistic
@@ -41,6 +41,7 @@ from isotune.methods.options import (
     PairsOptions,
 )
 from isotune.recipes import Recipe, Stage
+from isotune.training.labels import sources_or_rows
 
 NAME = "rows set apart"
 """The name of the task that the rows set apart are."""
@@ -150,11 +151,7 @@ def read_set_apart(recipe: Recipe, rows: Iterable[FromPython] | None) -> SetApar
     assert isinstance(options, ApartOptions)
     assert options.test_share is not None
     row_type = _row_type(options)
-    sources: Sequence[Source] = recipe.inputs(stage).data
-    if not sources:
-        if rows is None:
-            raise InputError("this run was started with rows from Python; give the same rows again")
-        sources = [rows]
+    sources = sources_or_rows(recipe.inputs(stage).data, rows)
     training = stage.training
     given = read(
         sources,

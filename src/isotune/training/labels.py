@@ -99,11 +99,7 @@ def read_labelled(recipe: Recipe, rows: Iterable[FromPython] | None) -> Labelled
             f"kind {options.kind}: method {stages[0].method} learns from one label a text; the "
             "method classifier alone predicts several labels, or numbers"
         )
-    sources: Sequence[Source] = recipe.inputs(stage).data
-    if not sources:
-        if rows is None:
-            raise InputError("this run was started with rows from Python; give the same rows again")
-        sources = [rows]
+    sources = sources_or_rows(recipe.inputs(stage).data, rows)
     given = read(sources, LabelledSentence, recipe.columns, min_words=stage.training.min_words)
     labelled = list(given)
     options = _with_classes(labelled, options, ", ".join(recipe.data) or "rows")
@@ -117,6 +113,19 @@ def read_labelled(recipe: Recipe, rows: Iterable[FromPython] | None) -> Labelled
     _check_texts(train)
     options = _without_untrained(options, train, stage.options)
     return LabelledData(options, train, test, given.commits)
+
+
+def sources_or_rows(data: Sequence[str], rows: Iterable[FromPython] | None) -> Sequence[Source]:
+    """The sources that a recipe names, or else the rows from Python.
+
+    Raises:
+        InputError: there are neither, because a resumed run was given no rows.
+    """
+    if data:
+        return data
+    if rows is None:
+        raise InputError("this run was started with rows from Python; give the same rows again")
+    return [rows]
 
 
 def with_labels(recipe: Recipe, labelled: LabelledData) -> Recipe:
