@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -313,11 +314,44 @@ def test_arms_that_kept_the_start_are_told_as_such() -> None:
     )
 
 
-def test_many_unclear_comparisons_are_folded() -> None:
+def test_many_comparisons_are_folded() -> None:
     unclear = [Comparison("A", str(number), 0.02, 1) for number in range(9)]
     clear = Comparison("A", "B", 0.02, 5, TEST, 0.012)
     found = findings(STUDY, [], [*unclear, clear])
     assert found.verdict.startswith("A is 2.00 points ahead of B at 5 seeds")
-    assert (len(found.clear), len(found.unclear)) == (1, 9)
+    assert (len(found.shown), len(found.folded)) == (1, 9)
     found = findings(STUDY, [], [*unclear[:2], clear])
-    assert (len(found.clear), len(found.unclear)) == (3, 0)
+    assert (len(found.shown), len(found.folded)) == (3, 0)
+
+
+def test_the_comparisons_of_the_best_line_are_shown() -> None:
+    names = ["start", "a", "b", "c", "best"]
+    lines = [Line(name, {}, {"task": {0: 0.1 * i}}) for i, name in enumerate(names)]
+    comparisons = [
+        Comparison(second, first, 0.02, 5, TEST, 0.012) for first, second in combinations(names, 2)
+    ]
+    found = findings(STUDY, lines, comparisons)
+    assert len(found.shown) == 4
+    assert all("best" in sentence for sentence in found.shown)
+    assert len(found.folded) == 6
+
+
+@pytest.mark.parametrize(
+    ("ps", "words"),
+    [
+        ((0.01, 0.01), ", clearly ahead of all others."),
+        ((0.01, 0.9), ", but is not clearly ahead of worse."),
+        ((0.9, 0.9), ", but is clearly ahead of no other."),
+    ],
+)
+def test_the_verdict_names_the_best_line(ps: tuple[float, float], words: str) -> None:
+    # The first comparison is none of the best line, so it is not the verdict.
+    scores = {"plain": 0.1, "worse": 0.2, "best": 0.3}
+    lines = [Line(name, {}, {"task": {0: score}}) for name, score in scores.items()]
+    comparisons = [
+        Comparison("worse", "plain", 0.1, 5, TEST, 0.01),
+        Comparison("best", "plain", 0.2, 5, TEST, ps[0]),
+        Comparison("worse", "best", -0.1, 5, TEST, ps[1]),
+    ]
+    verdict = findings(STUDY, lines, comparisons).verdict
+    assert verdict == "best has the highest task, 30.00" + words

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.wording import is_share, measured_digits
+from isotune.lab.studies.wording import is_share, measured_digits, score_title
 
 NO_ARM = "No arm is better than the start"
 SHOWN = 8
-"""More comparisons without a clear difference are folded."""
+"""Of more comparisons than these, the page shows some and folds the others."""
 
 
 class Findings(NamedTuple):
@@ -18,10 +18,10 @@ class Findings(NamedTuple):
 
     verdict: str
 
-    clear: list[str]
-    """The comparisons with a difference beyond chance, or all if they are few."""
+    shown: list[str]
+    """The comparisons that the page shows: those of the best line where they are many."""
 
-    unclear: list[str]
+    folded: list[str]
     """The other comparisons."""
 
     untrained: list[str]
@@ -30,29 +30,76 @@ class Findings(NamedTuple):
 
 def findings(study: Study, lines: Sequence[Line], comparisons: Sequence[Comparison]) -> Findings:
     """What a study found, by the lines of its table and their comparisons."""
-    clear = []
-    unclear = []
-    for comparison in comparisons:
+    # A difference beyond chance comes before the others.
+    ordered = sorted(comparisons, key=lambda comparison: not comparison.differs)
+    best = best_line(study, lines)
+    shown = []
+    folded = []
+    for comparison in ordered:
         sentence = comparison_sentence(study, comparison)
-        if comparison.differs:
-            clear.append(sentence)
+        if _is_shown(comparison, len(ordered), best):
+            shown.append(sentence)
         else:
-            unclear.append(sentence)
-    verdict = study.title
-    if comparisons:
-        verdict = [*clear, *unclear][0]
-    elif is_untrained(lines):
-        verdict = f"{NO_ARM}."
-    if len(unclear) <= SHOWN:
-        clear += unclear
-        unclear = []
+            folded.append(sentence)
     untrained = []
     for line in lines:
         if line.kept_start:
             untrained.append(
                 f"{line.title} equals the start: no step was better, so its runs kept the start."
             )
-    return Findings(verdict, clear, unclear, untrained)
+    return Findings(_verdict(study, lines, ordered, best), shown, folded, untrained)
+
+
+def best_line(study: Study, lines: Sequence[Line]) -> Line | None:
+    """The line that alone has the highest score that the study judges by.
+
+    It is None where the study ranks its lines in groups, or judges by a score such as seconds.
+    """
+    if study.rivals or not is_share(study, study.judged):
+        return None
+    means = {}
+    for line in lines:
+        summary = line.summary(study.judged)
+        if summary:
+            means[line] = summary[0]
+    highest = [line for line, mean in means.items() if mean == max(means.values())]
+    if len(highest) != 1:
+        return None
+    return highest[0]
+
+
+def _is_shown(comparison: Comparison, count: int, best: Line | None) -> bool:
+    """Whether the page shows a comparison, which is one of so many, without being asked."""
+    if count <= SHOWN:
+        return True
+    if best is None:
+        return comparison.differs
+    return best.title in (comparison.first, comparison.second)
+
+
+def _verdict(
+    study: Study, lines: Sequence[Line], ordered: Sequence[Comparison], best: Line | None
+) -> str:
+    """The study's main finding in a sentence."""
+    if not ordered:
+        return f"{NO_ARM}." if is_untrained(lines) else study.title
+    if best is None:
+        return comparison_sentence(study, ordered[0])
+    of_best = [pair for pair in ordered if best.title in (pair.first, pair.second)]
+    if len(of_best) < 2:
+        return comparison_sentence(study, [*of_best, *ordered][0])
+    unclear = []
+    for comparison in of_best:
+        if not comparison.differs:
+            is_first = comparison.first == best.title
+            unclear.append(comparison.second if is_first else comparison.first)
+    score = best.measured(study, study.judged)
+    highest = f"{best.title} has the highest {score_title(study.judged)}, {score}"
+    if not unclear:
+        return f"{highest}, clearly ahead of all others."
+    if len(unclear) == len(of_best):
+        return f"{highest}, but is clearly ahead of no other."
+    return f"{highest}, but is not clearly ahead of {'; '.join(unclear)}."
 
 
 def is_untrained(lines: Sequence[Line]) -> bool:
