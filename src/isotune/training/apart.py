@@ -69,7 +69,7 @@ class SetApart:
         """The task that the rows set apart are."""
         if self.row_type is ScoredPair:
             return self._similarity()
-        if self._is_searched:
+        if self.is_searched:
             pairs = []
             for row in self.test:
                 first, second = map(str, row[:2])
@@ -81,14 +81,14 @@ class SetApart:
         """What the log says of the rows."""
         rows = f"{counted(len(self.train), 'row')} to train on, {len(self.test):,} set apart"
         yield f"{rows}; rows with a common text stand on one side"
-        if self._is_searched:
+        if self.is_searched:
             yield (
                 f"first texts set apart search among {counted(len(self._searched()), 'text')}: all "
                 "second texts of the data"
             )
 
     @property
-    def _is_searched(self) -> bool:
+    def is_searched(self) -> bool:
         """Whether first texts search for their second one."""
         return self.row_type in (Pair, Triplet)
 

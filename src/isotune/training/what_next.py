@@ -32,6 +32,7 @@ from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
 from isotune.recipes.doors import FINISHED
 from isotune.report.stages import NEXT
+from isotune.training.apart_file import ApartFile
 from isotune.training.run_data import STDIN
 
 TEXT = "TEXT"
@@ -67,6 +68,9 @@ class EndedRun:
 
     predicts: bool
     """Whether the encoder was tuned to predict labels or scores of rows."""
+
+    apart: ApartFile | None
+    """The file of the rows set apart; None without such a file."""
 
     @property
     def advised(self) -> str:
@@ -104,6 +108,8 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
     if unjudged:
         yield from _label(run)
+    if run.apart:
+        yield from _evaluate_apart(run, run.apart)
     if run.model == BUNDLED_MODEL:
         yield from _compare_with_finished(run)
     if not run.predicts:
@@ -137,9 +143,24 @@ def _what_labels_show(run: EndedRun) -> Iterator[str]:
         yield f"what runs of this recipe gained: {run.recipe.gained}"
 
 
+def _evaluate_apart(run: EndedRun, apart: ApartFile) -> Iterator[str]:
+    """How other encoders are scored on the rows set apart."""
+    if not apart.task:
+        yield f"{apart.path} has the rows set apart"
+        return
+    compared = [run.model]
+    if run.comparison.verdict.word != "KEEP":
+        compared.append(str(run.kept))
+    encoders = shlex.join([*compared, *plugin_words(), *_device_words()])
+    yield f"{apart.path} has the rows set apart; to judge other encoders too, name these beside:"
+    yield f"  isotune evaluate {encoders} --tasks {shlex.quote(apart.task)}"
+
+
 def _compare_with_finished(run: EndedRun) -> Iterator[str]:
     """How a run of the bundled model compares with an encoder that is ready."""
     tasks: Sequence[str] = run.recipe.tasks
+    if run.apart and run.apart.task:
+        tasks = (run.apart.task,)
     if not tasks and run.recipe.dev not in ("none", GENERAL_PAIRS):
         tasks = (run.recipe.dev,)
     if not tasks:
