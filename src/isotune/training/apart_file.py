@@ -69,7 +69,7 @@ def _records_apart(divided: DividedRows, recipe: Recipe) -> Iterator[Record]:
     sources = _sources(recipe)
     if not sources or not all(map(_can_be_read_again, sources)):
         return
-    texts = set()
+    texts: set[bytes] = set()
     for row in divided.test:
         texts.update(copy_key(str(text)) for text in _texts(row, divided.row_type))
     for source in sources:

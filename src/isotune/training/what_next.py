@@ -193,11 +193,25 @@ def _search(run: EndedRun) -> Iterator[str]:
             "the next commands don't pool the start as the run did, so its scores don't hold for "
             f"them: {run.comparison.pooled}"
         )
+    hybrid = ""
+    if run.comparison.words_that_pay:
+        hybrid = " --hybrid"
+        yield from _words_that_pay(run)
     yield f"search in this text by meaning; to search in other files, name them in place of {text}:"
     yield f"  isotune index {encoder} {text}{_columns_words(column)} --out {index}"
     device = "".join(f" {word}" for word in _device_words())
-    yield f'  isotune search {index} "YOUR QUESTION"{device}'
+    yield f'  isotune search {index} "YOUR QUESTION"{hybrid}{device}'
     yield f"  isotune serve {encoder} --index {index}"
+
+
+def _words_that_pay(run: EndedRun) -> Iterator[str]:
+    """What words beside the vectors of the advised encoder find."""
+    for words in run.comparison.words_that_pay:
+        alone = words.score - words.gain.difference
+        yield (
+            f"words beside the vectors find more: {words.gain.score} {100 * alone:.2f} -> "
+            f"{100 * words.score:.2f} ({words.gain.words}); isotune search --hybrid joins both"
+        )
 
 
 def _predict(run: EndedRun) -> Iterator[str]:
