@@ -202,7 +202,7 @@ class _Run:
         self.rows = rows
         self.chosen_by_model = chosen_by_model
         self.labelled = labelled
-        self.model = start_of(opened.recipe, context)
+        self.model = start_of(opened.recipe, context.folder)
         # The classifiers of the kept step, by the names of their feeds.
         self.heads: Mapping[str, ClassifierHead] = {}
         self.apart_file: ApartFile | None = None

@@ -81,14 +81,29 @@ class EndedRun:
 
     @property
     def sources(self) -> Sequence[str]:
-        """The sources of the first stage that other commands can read.
+        """As `sources_of` gives them."""
+        return sources_of(self.recipe)
 
-        There are none for rows from Python or a stream.
-        """
-        data = self.recipe.inputs(self.recipe.stages[0]).data
-        if STDIN in data:
-            return ()
-        return data
+
+def sources_of(recipe: Recipe) -> Sequence[str]:
+    """The sources of the first stage that other commands can read.
+
+    There are none for rows from Python or a stream.
+    """
+    data = recipe.inputs(recipe.stages[0]).data
+    if STDIN in data:
+        return ()
+    return data
+
+
+def text_column(recipe: Recipe) -> str:
+    """The column of the text that is searched, where the user has named columns; else empty."""
+    if not sources_of(recipe):
+        return ""
+    for field in ("sentence", *ANSWER_FIELDS):
+        if field in recipe.columns:
+            return recipe.columns[field]
+    return ""
 
 
 def write_what_next(run: EndedRun) -> list[str]:
@@ -120,14 +135,15 @@ def what_next(run: EndedRun) -> Iterator[str]:
 
 def _label(run: EndedRun) -> Iterator[str]:
     """How pairs that the user scores tell which encoder is better."""
-    source = (run.sources or (TEXT,))[0]
-    compared = [run.model, *run.recipe.teachers, str(run.kept)]
-    encoders = shlex.join([*compared, *plugin_words(), *_device_words()])
+    others = [*plugin_words(), *_device_words()]
+    encoders = shlex.join([run.model, *run.recipe.teachers, str(run.kept), *others])
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
-    columns = _columns_words(_text_column(run))
     yield "which encoder is better for this text? Pairs that you score can tell:"
     yield from _what_labels_show(run)
-    yield f"  isotune label {shlex.quote(source)}{columns} --encoders {encoders} --out {pairs}"
+    if run.sources:
+        yield f"  isotune label {shlex.join([str(run.folder), *others])} --out {pairs}"
+    else:
+        yield f"  isotune label {TEXT} --encoders {encoders} --out {pairs}"
     yield f"  isotune evaluate {encoders} --tasks {pairs}"
 
 
@@ -182,7 +198,7 @@ def _search(run: EndedRun) -> Iterator[str]:
     encoder = _encoder_words(run.advised)
     index = shlex.quote(f"{run.folder}-index")
     sources = run.sources or (TEXT,)
-    column = _text_column(run)
+    column = text_column(run.recipe)
     answers = _answers_file(run, column)
     if answers:
         yield f"{answers} has the rows with different texts in the column {column}"
@@ -246,17 +262,6 @@ def _columns_words(column: str) -> str:
     if not column:
         return ""
     return f" --columns {shlex.quote(f'sentence={column}')}"
-
-
-def _text_column(run: EndedRun) -> str:
-    """The column of the text that is searched, where the user has named columns; else empty."""
-    if not run.sources:
-        return ""
-    columns = run.recipe.columns
-    for field in ("sentence", *ANSWER_FIELDS):
-        if field in columns:
-            return columns[field]
-    return ""
 
 
 def _answers_file(run: EndedRun, column: str) -> Path | None:
