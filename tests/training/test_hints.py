@@ -235,7 +235,7 @@ def test_pairs_that_the_user_labels_compare_both_encoders(
     log = (run.folder / "train.log").read_text("utf-8")
     assert "scored pairs that tell these encoders apart (Spearman x 100): about " in log
     both = [str(tiny_model), str(run.folder / "encoder")]
-    assert label[label.index("--encoders") + 1 :][:2] == both
+    assert label == ["label", str(run.folder), "--out", f"{run.folder}-pairs.tsv"]
     assert evaluate[1:3] == both
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
     assert main(label) == 0
