@@ -216,14 +216,19 @@ class RunData:
         """Reads and tokenizes all labelled rows: options that leave out rows are for training."""
         stores = {}
         for name, feed in feeds.items():
-            rows: Iterable[Row] = read(
-                feed.data, feed.rows, self.recipe.columns, labels=feed.classes
-            )
+            rows = self._rows_to_score_on(feed)
             if feed.part[0] > 0:
                 rows = list(rows)
                 self._tell_copies(feed, rows)
             stores[name] = build(rows, feed.rows, classes=feed.classes)
         return stores
+
+    def _rows_to_score_on(self, feed: ScoredFeed) -> Iterable[Row]:
+        """The rows of the sources, or those that `test_share` has left to choose the step."""
+        if feed.data:
+            return read(feed.data, feed.rows, self.recipe.columns, labels=feed.classes)
+        assert isinstance(self.divided, SetApart)
+        return self.divided.dev
 
     def _tell_copies(self, feed: ScoredFeed, rows: Sequence[Row]) -> None:
         """Warns of rows to score on whose copies stand in an earlier part of the same data."""
