@@ -183,7 +183,10 @@ def test_the_search_command_joins_words_where_they_pay(
     (search,) = [words for words in hints(run.folder) if words[0] == "search"]
     assert ("--hybrid" in search) is pays
     log = (run.folder / "train.log").read_text("utf-8")
-    assert ("words beside the vectors find more: t 40.00 -> 50.00 (+5.00 to +20.00" in log) is pays
+    told = (
+        "words beside the vectors find more: t (nDCG@10) 40.00 -> 50.00 (+5.00 to +20.00, better)"
+    )
+    assert (told in log) is pays
 
 
 def test_a_text_that_can_not_be_read_again_is_suggested_as_it_is(

@@ -341,6 +341,14 @@ class WithWords(Result):
     gain: Difference
     """How much higher it is than the score of the vectors alone."""
 
+    @property
+    def words(self) -> str:
+        """The task, and its score without and with words."""
+        name = FOLDERS.sub("", self.gain.score)
+        alone = 100 * (self.score - self.gain.difference)
+        measure = FIRST_MEASURE["retrieval"]
+        return f"{name}{measure} {alone:.2f} -> {100 * self.score:.2f} ({self.gain.words})"
+
 
 class ControlResult(Result):
     """How a control does on the tasks that it knows, and how much higher the encoder scores.

@@ -222,11 +222,10 @@ def _search(run: EndedRun) -> Iterator[str]:
 
 def _words_that_pay(run: EndedRun) -> Iterator[str]:
     """What words beside the vectors of the advised encoder find."""
-    for words in run.comparison.words_that_pay:
-        alone = words.score - words.gain.difference
+    for found in run.comparison.words_that_pay:
         yield (
-            f"words beside the vectors find more: {words.gain.score} {100 * alone:.2f} -> "
-            f"{100 * words.score:.2f} ({words.gain.words}); isotune search --hybrid joins both"
+            f"words beside the vectors find more: {found.words}; isotune search --hybrid joins "
+            'both, and so does the box "Search by words, too" on the page of isotune serve'
         )
 
 
