@@ -1,6 +1,7 @@
 """`isotune index`, `search` and `rows`."""
 
 import json
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -63,11 +64,39 @@ def test_an_index_of_an_index_tells_what_the_encoder_changes(
 def test_a_search_prints_each_hit_with_its_columns(isotune: Call, index: str) -> None:
     code, out, err = isotune("search", index, "the man sees a cat", "-k", "2")
     assert (code, err) == (0, "")
-    first, below, second, columns = out.splitlines()
-    assert first == "1.000  the man sees a cat"
+    titles, first, below, second, columns = out.splitlines()
+    assert titles.split() == ["rank", "cosine", "text"]
+    assert first.split() == ["1", "1.000", "the", "man", "sees", "a", "cat"]
     assert below.split() == ["more.txt:1", "lang=None"]
-    assert float(second.split()[0]) < 1
+    assert second.split()[0] == "2"
+    assert float(second.split()[1]) < 1
     assert columns.split()[0].startswith("t.jsonl:")
+
+
+def test_a_hybrid_search_names_the_score_that_it_is_ordered_by(isotune: Call, index: str) -> None:
+    titles, *lines = isotune("search", index, "the man sees a cat", "--hybrid").out.splitlines()
+    assert titles.split() == ["rank", "joined", "cosine", "text"]
+    scores = [float(line.split()[1]) for line in lines if re.match(r" +\d+ +0\.0", line)]
+    assert len(scores) == 10
+    assert scores == sorted(scores, reverse=True)
+    # The text itself is first by vectors and by words.
+    assert scores[0] == round(2 / 61, 4)
+
+
+def test_of_a_long_text_the_part_with_the_words_is_shown(
+    isotune: Call, tiny_model: Path, tmp_path: Path
+) -> None:
+    text = f"{'a dog eats ' * 60}the {'wide ' * 2}Zebra, and a yak {'in the house ' * 60}".strip()
+    row = {"text": text, "note": "n" * 500}
+    Path("long.jsonl").write_text(json.dumps(row) + "\n")
+    assert isotune("index", tiny_model, "long.jsonl").code == 0
+    for flags in ([], ["--hybrid"]):
+        out = isotune("search", "index", "wide zebra with a yak", "-k", "1", *flags).out
+        assert max(map(len, out.splitlines())) <= 80
+        assert len(out.splitlines()) <= 6
+        assert "wide Zebra" in out
+        (hit,) = json.loads(isotune("search", "index", "zebra", "--json", *flags).out)["hits"]
+        assert hit["text"] == text
 
 
 def test_a_hybrid_search_tells_how_many_rows_fit_the_filter(isotune: Call, index: str) -> None:
@@ -85,6 +114,7 @@ def test_a_hit_as_json(isotune: Call, index: str) -> None:
         "id": "more.txt:1",
         "text": "the man sees a cat",
         "columns": {"lang": None},
+        "joined": None,
         "probability": None,
     }
 
@@ -161,8 +191,8 @@ def test_an_index_remembers_how_many_features_its_vectors_have(
     assert isotune(*words, "--dimensions", 8).code == 0
     Path("more.txt").write_text("the man sees a cat\n")
     assert isotune(*words, "more.txt").out.startswith("index: 31 rows; 1 added")
-    first, *_ = isotune("search", "index", "the man sees a cat", "-k", 1).out.splitlines()
-    assert first == "1.000  the man sees a cat"
+    _, first, *_ = isotune("search", "index", "the man sees a cat", "-k", 1).out.splitlines()
+    assert first.split()[:2] == ["1", "1.000"]
     line = refused(*words, "--dimensions", 16)
     assert "index: its vectors have 8 features, not 16; give dimensions 8 or none" in line
 

@@ -4,14 +4,16 @@ import builtins
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.labelling import session
-from tests.cli.conftest import Call, Refused
+from tests.cli.conftest import Call, Outcome, Refused
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
@@ -153,3 +155,45 @@ def test_what_is_refused(refused: Refused, tiny_model: Path) -> None:
         *words, "--out", "pairs.csv"
     )
     assert 'Invalid value "0" for --pairs. A number from 1' in refused(*words, "--pairs", 0)
+
+
+def test_a_run_folder_stands_for_its_text_and_its_encoders(
+    isotune: Call,
+    outcome: Outcome,
+    tiny_model: Path,
+    text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pairs are those of the long command, and the scores then choose in such a run."""
+    assert outcome.code == 0
+    if Encoder.load("run/encoder").fingerprint() == Encoder.load(tiny_model).fingerprint():
+        change(Path("run/encoder"))
+    answer(monkeypatch, *"5310" * 6)
+    out = isotune("label", "run", "--pairs", 24, "--out", "short.tsv").out
+    encoders = [tiny_model, "run/encoder"]
+    answer(monkeypatch, *"5310" * 6)
+    isotune("label", text, "--encoders", *encoders, "--pairs", 24, "--out", "long.tsv")
+    assert Path("short.tsv").read_text() == Path("long.tsv").read_text()
+    (command,) = re.findall(r"isotune (train .*)$", out, re.MULTILINE)
+    assert command == "train --recipe run/recipe.toml --dev short.tsv"
+    assert isotune(*shlex.split(command), "--steps=2", "--out", "again").code == 0
+
+
+def change(folder: Path) -> None:
+    """Gives an encoder's folder other vectors."""
+    encoder = Encoder.load(folder)
+    with torch.no_grad():
+        for weights in encoder.parameters():
+            weights.mul_(1.01)
+    shutil.rmtree(folder)
+    encoder.save(folder)
+
+
+def test_a_run_that_can_not_be_labelled_is_refused(
+    refused: Refused, outcome: Outcome, tiny_model: Path
+) -> None:
+    assert outcome.code == 0
+    shutil.rmtree("run/encoder")
+    assert "run: this run has no encoder yet" in refused("label", "run")
+    shutil.copytree(tiny_model, "run/encoder")
+    assert "run: this run has kept its start" in refused("label", "run")

@@ -1,13 +1,16 @@
 """Pairs that a run sets apart (`test_share`): not trained on, and judging."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from isotune import InputError, Pair, ScoredPair, Triplet
+from isotune import InputError, LabelledPair, LabelledSentence, Pair, ScoredPair, Triplet
+from isotune.data import Row
+from isotune.data.rows import text_fields
 from isotune.recipes import Recipe
 from isotune.training.apart import (
     NAME,
@@ -17,14 +20,14 @@ from isotune.training.apart import (
     read_set_apart,
 )
 from tests.conftest import WORDS
-from tests.training.conftest import Killed, Train, killed, resume
+from tests.training.conftest import Killed, Train, killed, metrics, resume
 
 # Questions of which two share an answer, and copies of some of them.
 ROWS = [Pair(f"what is {row}?", f"it is {row // 2}") for row in range(60)]
 COPIES = [Pair("What is 7", "another answer"), Pair("more", "It is 3!")]
 
 
-def keys(row: Pair | Triplet | ScoredPair) -> set[str]:
+def keys(row: Iterable[object]) -> set[str]:
     return {"".join(filter(str.isalnum, text.lower())) for text in row if isinstance(text, str)}
 
 
@@ -173,6 +176,64 @@ def test_labels_are_judged_by_a_classifier_on_the_vectors(
         "bag of words",
     }
     assert NAME in result.evaluation.own_tasks
+
+
+PREDICTED = [("finetune-sentence", True), ("finetune-pair", True), ("finetune-pair", False)]
+"""Methods that need rows to choose the step, and whether they predict labels or scores."""
+
+
+def to_predict(method: str, labelled: bool) -> tuple[dict[str, object], list[Row]]:
+    """The options of a stage, and sixty rows."""
+    rows: list[Row] = []
+    for row in range(60):
+        text = " ".join(WORDS[(row + place) % 22] for place in range(4)) + f" {WORDS[row % 19]}"
+        other = f"the {WORDS[row % 20]} is {WORDS[row // 20]} {WORDS[row % 7]}"
+        if not labelled:
+            rows.append(ScoredPair(text, other, row % 5))
+        elif method == "finetune-pair":
+            rows.append(LabelledPair(text, other, "xy"[row % 2]))
+        else:
+            rows.append(LabelledSentence(text, "xy"[row % 2]))
+    options: dict[str, object] = {"method": method, "test_share": 0.25, "classes": ["x", "y"]}
+    if not labelled:
+        options |= {"classes": [], "metrics": ["spearman"]}
+    return options, rows
+
+
+@pytest.mark.parametrize(("method", "labelled"), PREDICTED)
+def test_rows_that_choose_the_step_are_a_third_part(method: str, labelled: bool) -> None:
+    """No text of them stands at a row that is trained on, or set apart."""
+    options, rows = to_predict(method, labelled)
+    apart = read_set_apart(recipe(stages=[options]), rows)
+    assert apart is not None
+    parts = [apart.train, apart.dev, apart.test]
+    assert all(parts)
+    assert sorted(row for part in parts for row in part) == sorted(rows)
+    of_parts = []
+    for part in parts:
+        texts = [row[: len(text_fields(type(row)))] for row in part]
+        of_parts.append(set.union(*map(keys, texts)))
+    for one, other in combinations(of_parts, 2):
+        assert not one & other
+    given = read_set_apart(recipe(stages=[{**options, "dev_data": ["stsb-open"]}]), rows)
+    assert given is not None
+    assert (given.dev, given.test) == ((), apart.test)
+
+
+@pytest.mark.parametrize(("method", "labelled"), PREDICTED)
+def test_a_run_chooses_its_step_by_rows_of_its_own(
+    method: str, labelled: bool, train: Train
+) -> None:
+    options, rows = to_predict(method, labelled)
+    result = train(sources=(), rows=rows, dev="none", tasks=None, **options)
+    apart = read_set_apart(recipe(stages=[options]), rows)
+    assert apart is not None
+    log = (result.folder / "train.log").read_text("utf-8")
+    counts = f"{len(apart.train)} rows to train on, {len(apart.dev)} to choose the step"
+    assert f"{counts}, {len(apart.test)} set apart" in log
+    assert metrics(result.folder, "dev")
+    with np.load(result.folder / "predictions.npz") as arrays:
+        assert len(arrays["dev"]) == len(apart.dev)
 
 
 def test_a_resumed_run_sets_the_same_rows_apart(

@@ -10,7 +10,8 @@ from statistics import median
 import pytest
 
 from isotune.cli import main
-from isotune.evaluation.results import UNJUDGED, RunEvaluation, Verdict
+from isotune.evaluation import evaluation_of, load_tasks, resampled_with_words
+from isotune.evaluation.results import UNJUDGED, Difference, RunEvaluation, Verdict, WithWords
 from isotune.recipes import read_recipe
 from isotune.training import Result
 from tests.training.conftest import Train
@@ -119,6 +120,75 @@ def test_the_index_of_a_run_on_pairs_has_each_answer_once(
     assert re.findall(r"u\d+", capsys.readouterr().out) == [f"u{i}" for i in range(answers)]
 
 
+def test_words_are_scored_beside_the_vectors_of_start_and_kept_encoder(
+    train: Train, sentences: list[str], tmp_path: Path
+) -> None:
+    path = faq(tmp_path / "faq.tsv", sentences, 30)
+    run = train(
+        sources=str(path),
+        method="pairs",
+        pairs=("question", "answer"),
+        test_share=0.3,
+        dev="none",
+        tasks=None,
+        steps=2,
+    )
+    assert run.evaluation is not None
+    assert len(run.evaluation.words_before) == 1
+    (kept,) = run.evaluation.words_after
+    task = f"retrieval:{run.folder / 'set-apart.tsv'},question,answer,among={path}"
+    alone, joined = resampled_with_words(load_tasks(task), run.encoder, "kept")
+    assert kept.score == joined.scores[task]
+    assert kept.gain.difference == joined.scores[task] - alone.scores[task]
+    log = (run.folder / "train.log").read_text("utf-8")
+    assert f"with words beside the vectors: {100 * run.evaluation.words_before[0].score:.2f}" in log
+
+
+@pytest.mark.parametrize("word", ["NEW", "KEEP"])
+@pytest.mark.parametrize(
+    ("lows", "highs"), [([0.1], [0.2]), ([-0.1], [0.2]), ([0.1, -0.2], [0.2, -0.1])]
+)
+def test_words_pay_if_they_find_more_beside_the_advised_encoder(
+    word: str, lows: list[float], highs: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_verdict(word, monkeypatch)
+    found = []
+    for low, high in zip(lows, highs, strict=True):
+        gain = Difference(
+            encoder="e, with words", against="e", score="t", difference=low, low=low, high=high
+        )
+        found.append(WithWords(score=0.5, gain=gain))
+    advised = "words_after" if word == "NEW" else "words_before"
+    evaluation = evaluation_of([], "e")
+    run = RunEvaluation(before=evaluation, after=evaluation, selected_step=1, **{advised: found})
+    assert len(run.words_that_pay) == (lows == [0.1])
+    other = RunEvaluation(before=evaluation, after=evaluation, selected_step=1)
+    assert other.words_that_pay == []
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_the_search_command_joins_words_where_they_pay(
+    pays: bool,
+    train: Train,
+    sentences: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gain = Difference(
+        encoder="e, with words", against="e", score="t", difference=0.1, low=0.05, high=0.2
+    )
+    found = [WithWords(score=0.5, gain=gain)] if pays else []
+    monkeypatch.setattr(RunEvaluation, "words_that_pay", property(lambda self: found))
+    run = pairs_run(train, faq(tmp_path / "faq.tsv", sentences, 30))
+    (search,) = [words for words in hints(run.folder) if words[0] == "search"]
+    assert ("--hybrid" in search) is pays
+    log = (run.folder / "train.log").read_text("utf-8")
+    told = (
+        "words beside the vectors find more: t (nDCG@10) 40.00 -> 50.00 (+5.00 to +20.00, better)"
+    )
+    assert (told in log) is pays
+
+
 def test_a_text_that_can_not_be_read_again_is_suggested_as_it_is(
     train: Train, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +238,7 @@ def test_pairs_that_the_user_labels_compare_both_encoders(
     log = (run.folder / "train.log").read_text("utf-8")
     assert "scored pairs that tell these encoders apart (Spearman x 100): about " in log
     both = [str(tiny_model), str(run.folder / "encoder")]
-    assert label[label.index("--encoders") + 1 :][:2] == both
+    assert label == ["label", str(run.folder), "--out", f"{run.folder}-pairs.tsv"]
     assert evaluate[1:3] == both
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
     assert main(label) == 0

@@ -107,6 +107,8 @@ def evaluate(
     texts by their vectors? Geometry: how are the vectors distributed?
     """
     paths = list(dict.fromkeys(encoder))
+    from isotune.evaluation import tell_trained_rows
+
     if calibrate:
         _check_calibration(paths, tasks, dimensions)
     elif scale is not None:
@@ -127,6 +129,8 @@ def evaluate(
         _print_for_paper(comparison, shown, form)
     elif not as_json:
         _print_tables(comparison, aggregation, metric, shown)
+    for path in paths:
+        tell_trained_rows(path, loaded_tasks)
     if calibrate:
         calibrations = _calibrate_all(paths, encoders, tasks[0], scale, quiet=as_json)
         comparison = comparison.model_copy(update={"calibrations": calibrations})

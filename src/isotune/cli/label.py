@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a "
-    "named dataset. Of more than 5,000 sentences, a random sample is used."
+    "named dataset. Of more than 5,000 sentences, a random sample is used. Or the folder of a run: "
+    "its text, and as --encoders its start, its teachers and its encoder."
 )
 OUT = (
     "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks "
@@ -58,7 +59,6 @@ def label(
     """The pairs are shown in the terminal, or on a page of the browser. Every score is written at
     once. With several encoders the session ends by itself when the scores say which one is best.
     """
-    from isotune.bundled import BUNDLED_MODEL
     from isotune.console import waiting
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
@@ -69,19 +69,22 @@ def label(
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
     # An unusable file is refused before anything is encoded.
     read_labels(out)
-    with waiting(f"reading {file}"):
-        sentences = _read_sentences(file, columns)
-    names = ", ".join(encoders or (BUNDLED_MODEL,))
-    with waiting(f"choosing pairs of {counted(len(sentences), 'sentence')} by {names}"):
-        loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
+    asked = _asked(file, encoders, columns or {})
+    with waiting(f"reading {', '.join(asked.sources)}"):
+        sentences = _read_sentences(asked)
+    names = asked.encoders
+    of_sentences = f"pairs of {counted(len(sentences), 'sentence')} by {', '.join(names)}"
+    with waiting(f"choosing {of_sentences}"):
+        loaded = [Encoder.load(encoder) for encoder in names]
+        _refuse_copy_of_start(asked, loaded)
         chosen = choose_pairs(sentences, loaded, pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
-    enough = partial(_why_enough, names=encoders, encoders=loaded)
+    enough = partial(_why_enough, names=names, encoders=loaded)
     session = Session(chosen, out, enough)
     if session.pair:
         with waiting("forecasting what the scores can show"):
-            lines = list(_what_scores_show(chosen, encoders, loaded))
+            lines = list(_what_scores_show(chosen, names, loaded))
         for line in lines:
             print(line)
     _score(session, browser, host)
@@ -93,15 +96,65 @@ def label(
         print(f"\n{out}: {counted(count, 'scored pair')}{lack}")
     else:
         if len(loaded) > 1:
-            _compare(out, count, encoders, loaded)
-        _say_what_next(count, out, file, columns or {}, encoders)
+            _compare(out, count, names, loaded)
+        _say_what_next(count, out, asked)
 
 
-def _read_sentences(file: str, columns: dict[str, str] | None) -> list[str]:
-    """The sentences of a file, each in one line."""
+class Asked(NamedTuple):
+    """What pairs are to be chosen of, and by which encoders."""
+
+    sources: Sequence[str]
+    columns: Mapping[str, str]
+    encoders: Sequence[str]
+
+    run: str = ""
+    """The run folder that was given in place of the sentences; empty if none was."""
+
+
+def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> Asked:
+    """What the command line asks for; a run folder stands for its text and its encoders."""
+    from isotune.bundled import BUNDLED_MODEL
+    from isotune.errors import InputError
+    from isotune.training.plan import start_of
+    from isotune.training.run_folder import RECIPE, started_recipe
+    from isotune.training.what_next import sources_of, text_column
+
+    folder = Path(file)
+    if not (folder / RECIPE).exists():
+        return Asked([file], columns, encoders or [BUNDLED_MODEL])
+    recipe = started_recipe(folder)
+    sources = sources_of(recipe)
+    if not sources:
+        raise InputError(
+            f"{file}: this run has read its text from Python or standard input; name a file of it, "
+            "and the encoders by --encoders"
+        )
+    kept = folder / "encoder"
+    if not kept.exists():
+        raise InputError(f"{file}: this run has no encoder yet; let it end first")
+    column = text_column(recipe)
+    if column and not columns:
+        columns = {"sentence": column}
+    of_run = [start_of(recipe, folder), *recipe.teachers, str(kept)]
+    return Asked(sources, columns, encoders or of_run, run=file)
+
+
+def _refuse_copy_of_start(asked: Asked, encoders: Sequence[Encoder]) -> None:
+    """Refuses a run that has kept its start, because no score tells an encoder from its copy."""
+    from isotune.errors import InputError
+
+    if asked.run and len({encoder.fingerprint() for encoder in encoders}) == 1:
+        raise InputError(
+            f"{asked.run}: this run has kept its start, so there is nothing to choose between; "
+            "name other encoders by --encoders"
+        )
+
+
+def _read_sentences(asked: Asked) -> list[str]:
+    """The sentences of the sources, each in one line."""
     from isotune.data import Sentence, read
 
-    rows = read(file, Sentence, columns)
+    rows = read(asked.sources, Sentence, asked.columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     return [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
 
@@ -222,26 +275,36 @@ def _compare(pairs: Path, count: int, names: Sequence[str], encoders: Sequence[E
         )
 
 
-def _say_what_next(
-    count: int, pairs: Path, file: str, columns: Mapping[str, str], encoders: Sequence[str]
-) -> None:
+def _say_what_next(count: int, pairs: Path, asked: Asked) -> None:
     """Prints the commands that use the scores."""
     import shlex
 
     from isotune.encoder.finished import MODULES
     from isotune.errors import counted
 
-    train = ["isotune", "train", file]
-    if columns:
-        train += ["--columns", *(f"{field}={column}" for field, column in columns.items())]
-    if encoders:
-        train += ["--model", encoders[0]]
-    train += ["--dev", str(pairs)]
+    train = ["isotune", "train", *_repeated(asked), "--dev", str(pairs)]
     print(f"\n{pairs}: {counted(count, 'scored pair')}. Choose by them: {shlex.join(train)}")
     # The last of the encoders that have a folder can keep what is learnt.
     keeper = "ENCODER"
-    for encoder in encoders:
+    for encoder in asked.encoders:
         if (Path(encoder) / MODULES).exists():
             keeper = encoder
     evaluate = ["isotune", "evaluate", keeper, "--tasks", str(pairs), "--calibrate"]
     print(f"Learn which cosines mean the same: {shlex.join(evaluate)}")
+
+
+def _repeated(asked: Asked) -> list[str]:
+    """The words of isotune train for a run in which the scores choose."""
+    from isotune.bundled import BUNDLED_MODEL
+    from isotune.training.run_folder import RECIPE
+
+    if asked.run:
+        # All steps and shares of the way that such a run has are judged by the same scores.
+        return ["--recipe", str(Path(asked.run) / RECIPE)]
+    words = list(asked.sources)
+    if asked.columns:
+        columns = [f"{field}={column}" for field, column in asked.columns.items()]
+        words += ["--columns", *columns]
+    if asked.encoders[0] != BUNDLED_MODEL:
+        words += ["--model", asked.encoders[0]]
+    return words

@@ -56,6 +56,7 @@ from .tasks import score_names as score_names
 from .tasks import source_of as source_of
 from .tasks import task_title as task_title
 from .tasks import with_whole_path as with_whole_path
+from .trained_rows import tell_trained_rows as tell_trained_rows
 from .transfer import ClassificationTask as ClassificationTask
 from .transfer import TransferTask as TransferTask
 from .vectors import Floats as Floats

@@ -34,6 +34,7 @@ from isotune.evaluation.results import (
 )
 from isotune.evaluation.retrieval import DEPTH, RetrievalTask, fused
 from isotune.evaluation.tasks import GROUPS, RowTask, Task, TaskSource, load_tasks, resampled
+from isotune.evaluation.trained_rows import tell_trained_rows
 from isotune.evaluation.vectors import Floats, SentenceEncoder
 
 
@@ -69,6 +70,8 @@ def evaluate(
         name = str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__
     read_tasks = load_tasks(tasks)
     loaded = _loaded(encoder)
+    if isinstance(encoder, str | Path):
+        tell_trained_rows(encoder, read_tasks)
     if not controls:
         return evaluation_of([task.score(loaded)[0] for task in read_tasks], name)
     scores = resampled_scores(read_tasks, loaded, name)
@@ -122,6 +125,8 @@ def compare(
     for name, encoder in named.items():
         scores = resampled_scores(read_tasks, _loaded(encoder), name, aggregation, metric)
         all_scores.append(with_controls(scores, of_controls))
+        if isinstance(encoder, str | Path):
+            tell_trained_rows(encoder, read_tasks)
     return compare_resampled(all_scores)
 
 

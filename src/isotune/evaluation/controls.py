@@ -15,7 +15,7 @@ texts without a word have the empty word, so that they are equal to each other.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,6 +162,8 @@ def bm25(task: RetrievalTask) -> tuple[RetrievalResult, Floats]:
     return task.result_of(rankings_by_words(task))
 
 
+# A run, and a comparison, ask for the rankings of a task once for each encoder.
+@lru_cache(maxsize=4)
 def rankings_by_words(task: RetrievalTask) -> list[Integers]:
     """For each query, the numbers of up to `DEPTH` documents by BM25, the best first.
 

@@ -332,6 +332,24 @@ class Difference(Result):
         return f"{interval_ends(self.low, self.high)}, {verdict}"
 
 
+class WithWords(Result):
+    """The score of a retrieval task where a ranking by words (BM25) joins that by vectors."""
+
+    score: Finite
+    """The score of the joined ranking."""
+
+    gain: Difference
+    """How much higher it is than the score of the vectors alone."""
+
+    @property
+    def words(self) -> str:
+        """The task, and its score without and with words."""
+        name = FOLDERS.sub("", self.gain.score)
+        alone = 100 * (self.score - self.gain.difference)
+        measure = FIRST_MEASURE["retrieval"]
+        return f"{name}{measure} {alone:.2f} -> {100 * self.score:.2f} ({self.gain.words})"
+
+
 class ControlResult(Result):
     """How a control does on the tasks that it knows, and how much higher the encoder scores.
 
@@ -661,6 +679,12 @@ class RunEvaluation(Result):
     trained_on: tuple[str, ...] = ()
     """The tasks and dev data whose rows were trained on, which judge nothing."""
 
+    words_before: tuple[WithWords, ...] = ()
+    """What words beside the vectors of the start find, by retrieval task."""
+
+    words_after: tuple[WithWords, ...] = ()
+    """What words beside the vectors of the encoder kept find, by retrieval task."""
+
     agreement: Agreement | None = None
     """The agreement with the teachers; None without teachers, or if it was not measured."""
 
@@ -711,6 +735,19 @@ class RunEvaluation(Result):
         if self.agreement and self.agreement.low <= 0:
             return Verdict(word="KEEP", why=NOT_TAUGHT)
         return self._verdict_of_gains()
+
+    @property
+    def words_that_pay(self) -> list[WithWords]:
+        """Where words beside the vectors of the advised encoder find more, by more than chance.
+
+        There are none if they find less in another task.
+        """
+        advised = self.words_before
+        if self.verdict.word == "NEW":
+            advised = self.words_after
+        if any(each.gain.high < 0 for each in advised):
+            return []
+        return [each for each in advised if each.gain.low > 0]
 
     @property
     def worse(self) -> list[str]:

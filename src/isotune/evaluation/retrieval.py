@@ -150,11 +150,17 @@ def fused(*rankings: Iterable[T]) -> list[T]:
     It is reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009). Of equal sums, the one that
     stands first in the rankings comes first.
     """
+    return list(fused_scores(*rankings))
+
+
+def fused_scores(*rankings: Iterable[T]) -> dict[T, float]:
+    """The sums of `fused`, the largest first."""
     scores: defaultdict[T, float] = defaultdict(float)
     for ranking in rankings:
         for rank, item in enumerate(ranking, 1):
             scores[item] += 1 / (FUSION + rank)
-    return sorted(scores, key=lambda item: -scores[item])
+    order = sorted(scores, key=lambda item: -scores[item])
+    return {item: scores[item] for item in order}
 
 
 def _measures(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[float]:

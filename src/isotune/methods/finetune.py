@@ -53,13 +53,13 @@ class FinetuneSentence(Method):
         """The dev data; or its first part to choose the step, and the rest as test rows.
 
         Raises:
-            InputError: there is no dev data.
+            InputError: there is no dev data, and no `test_share` by which the run divides its rows.
         """
         options = self.options
-        if not options.dev_data:
+        if not options.dev_data and options.test_share is None:
             raise InputError(
                 "dev_data: no rows are given that choose the best step; give a source of rows like "
-                "those of the data. The recipe classify needs none: it sets rows apart by itself"
+                "those of the data, or test_share 0.2: the run then sets rows apart by itself"
             )
         parts = {"dev": (0.0, options.dev_share), "test": (options.dev_share, 1.0)}
         part = parts[split]

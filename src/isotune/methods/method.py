@@ -86,7 +86,10 @@ class ScoredFeed:
     """The rows that are tokenized."""
 
     data: tuple[str, ...]
-    """The sources, as `data.read` takes them."""
+    """The sources, as `data.read` takes them.
+
+    It is empty for the rows of the run that `test_share` leaves to choose the step.
+    """
 
     metrics: Mapping[str, str]
     """The metric (`evaluation.metrics`) of each score, by the score's name."""

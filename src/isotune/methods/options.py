@@ -506,7 +506,8 @@ class FinetuneSentenceOptions(FinetuneOptions):
     """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
     dev_data: Annotated[tuple[str, ...], Use.SCORE] = ()
-    """Labelled sentences on which the metrics are computed. A run needs some."""
+    """Labelled sentences on which the metrics are computed. Unset: the share that test_share names
+    of the rows left to train on; without test_share, a run needs some."""
 
     _checked = model_validator(mode="after")(_check_metrics)
 
@@ -519,7 +520,8 @@ class FinetunePairOptions(FinetuneOptions):
     that of the second class. The default is RTE's and QNLI's."""
 
     dev_data: Annotated[tuple[str, ...], Use.SCORE] = ()
-    """Labelled or scored pairs on which the metrics are computed. A run needs some."""
+    """Labelled or scored pairs on which the metrics are computed. Unset: the share that test_share
+    names of the rows left to train on; without test_share, a run needs some."""
 
     _checked = model_validator(mode="after")(_check_metrics)
 

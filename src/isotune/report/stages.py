@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isotune.data.trained_rows import TRAINED_ROWS
 from isotune.errors import InputError
 from isotune.evaluation.examples import EXAMPLES
 from isotune.evaluation.results import place_of_step
@@ -35,6 +36,7 @@ OPTIONAL = (
     CHANGES,
     EXAMPLES,
     NEXT,
+    TRAINED_ROWS,
     "cosines.npz",
 )
 """The files of a run that may be missing: a report or a card is written without what they say."""

@@ -65,11 +65,14 @@ class SetApart:
     commits: Mapping[str, str]
     """For each place on the hub, the commit that was read."""
 
+    dev: Sequence[Row] = ()
+    """The rows that choose the step, where the method needs such rows and was given none."""
+
     def task(self) -> Task:
         """The task that the rows set apart are."""
         if self.row_type is ScoredPair:
             return self._similarity()
-        if self._is_searched:
+        if self.is_searched:
             pairs = []
             for row in self.test:
                 first, second = map(str, row[:2])
@@ -79,16 +82,18 @@ class SetApart:
 
     def lines(self) -> Iterator[str]:
         """What the log says of the rows."""
-        rows = f"{counted(len(self.train), 'row')} to train on, {len(self.test):,} set apart"
-        yield f"{rows}; rows with a common text stand on one side"
-        if self._is_searched:
+        rows = f"{counted(len(self.train), 'row')} to train on"
+        if self.dev:
+            rows += f", {len(self.dev):,} to choose the step"
+        yield f"{rows}, {len(self.test):,} set apart; rows with a common text stand on one side"
+        if self.is_searched:
             yield (
                 f"first texts set apart search among {counted(len(self._searched()), 'text')}: all "
                 "second texts of the data"
             )
 
     @property
-    def _is_searched(self) -> bool:
+    def is_searched(self) -> bool:
         """Whether first texts search for their second one."""
         return self.row_type in (Pair, Triplet)
 
@@ -162,8 +167,12 @@ def read_set_apart(recipe: Recipe, rows: Iterable[FromPython] | None) -> SetApar
         positive=training.positive,
         labels=_classes(options),
     )
-    train, test = divided(list(given), options.test_share, derive_seed(recipe.seed, "rows apart"))
-    return SetApart(row_type, train, test, given.commits)
+    share = options.test_share
+    train, test = divided(list(given), share, derive_seed(recipe.seed, "rows apart"))
+    dev: Sequence[Row] = ()
+    if isinstance(options, FinetuneSentenceOptions | FinetunePairOptions) and not options.dev_data:
+        train, dev = divided(train, share, derive_seed(recipe.seed, "dev rows"))
+    return SetApart(row_type, train, test, given.commits, dev)
 
 
 def _row_type(options: ApartOptions) -> type[Row]:

@@ -34,6 +34,7 @@ from isotune.evaluation import (
     differences,
     resampled_controls,
     resampled_scores,
+    resampled_with_words,
     sentence_vectors,
     unbeaten_lines,
     with_controls,
@@ -60,6 +61,7 @@ from isotune.evaluation.results import (
     Evaluation,
     RunEvaluation,
     Verdict,
+    WithWords,
     printed,
 )
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
@@ -190,6 +192,9 @@ class MeasuredEncoder(NamedTuple):
     text: NDArray[np.floating[Any]]
     """[n, d] vectors of the sentences."""
 
+    words: Sequence[WithWords]
+    """What words beside the vectors find in the retrieval tasks, or else in the dev data."""
+
     held_out: HeldOut | None
     """What the encoder makes of the held-out sentences; None if there are none."""
 
@@ -223,17 +228,34 @@ def measure_encoder(
     began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     dev = None
+    words_in_dev: Sequence[WithWords] = ()
     if compared_on.dev:
-        dev = resampled_scores([compared_on.dev], encoder, str(model))
+        dev, words_in_dev = _scores([compared_on.dev], encoder, str(model))
     text: NDArray[np.floating[Any]] = np.empty((0, 0))
     if compared_on.sentences:
         text = sentence_vectors(encoder.encode, compared_on.sentences, "the text")
     held_out = None
     if compared_on.held_out:
         held_out = encode_held_out([encoder], compared_on.held_out)
-    scores = resampled_scores(compared_on.tasks, encoder, str(model))
+    scores, words = _scores(compared_on.tasks, encoder, str(model))
     scored = with_controls(scores, compared_on.controls)
-    return MeasuredEncoder(scored, dev, text, held_out, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return MeasuredEncoder(scored, dev, text, words or words_in_dev, held_out, seconds)
+
+
+def _scores(
+    tasks: Sequence[Task], encoder: Encoder, name: str
+) -> tuple[ResampledScores, Sequence[WithWords]]:
+    """The scores of an encoder, and what words beside its vectors find in retrieval tasks."""
+    searched = {task.name for task in tasks if isinstance(task, RetrievalTask)}
+    if not searched:
+        return resampled_scores(tasks, encoder, name), ()
+    alone, joined = resampled_with_words(tasks, encoder, name)
+    words = []
+    for gain in differences(alone, joined):
+        if gain.score in searched:
+            words.append(WithWords(score=joined.scores[gain.score], gain=gain))
+    return alone, words
 
 
 def compare_with_start(
@@ -268,6 +290,7 @@ def compare_with_start(
     _tell_scores(recorder, comparison)
     _tell_labels(recorder, after.on_tasks)
     _tell_controls(recorder, comparison.after)
+    _tell_words(recorder, comparison)
     write = partial(_write, run, comparison, compared_on, before, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
@@ -342,6 +365,8 @@ def _comparison(
         dev=dev,
         dev_is_general=judges.dev_is_general,
         own_tasks=_own_tasks(found, judges),
+        words_before=tuple(before.words),
+        words_after=tuple(after.words),
         trained_on=tuple(sorted(judges.trained_on)),
         general_losses_count=judges.general_losses_count,
         labels=labels,
@@ -436,6 +461,16 @@ def _tell_controls(recorder: Recorder, after: Evaluation) -> None:
             )
     for line in unbeaten_lines(after, "the kept encoder"):
         recorder.say(line)
+
+
+def _tell_words(recorder: Recorder, comparison: RunEvaluation) -> None:
+    """Says what words beside the vectors find, before and after."""
+    for old, new in zip(comparison.words_before, comparison.words_after, strict=True):
+        recorder.say(
+            f"{new.gain.score}, with words beside the vectors: {100 * old.score:.2f} -> "
+            f"{100 * new.score:.2f}; against the vectors alone, the start {old.gain.words}, the "
+            f"kept encoder {new.gain.words}"
+        )
 
 
 class Valued(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
 from isotune.data import ScoredPairs
@@ -324,9 +325,9 @@ def tell_recipe(recipe: Recipe, chosen_by_model: str, model: str, run: RunContex
             recorder.warn(0, warning)
 
 
-def start_of(recipe: Recipe, run: RunContext) -> str:
-    """The name of the model that a run starts from."""
-    copy = run.folder / START
+def start_of(recipe: Recipe, folder: Path) -> str:
+    """The name of the model that the run in a folder starts from."""
+    copy = folder / START
     if copy.exists():
         # The run's folder may have been moved since the recipe was written.
         return str(copy)

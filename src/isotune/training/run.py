@@ -18,19 +18,21 @@ from torch import Tensor
 
 from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython
+from isotune.data.trained_rows import TRAINED_ROWS
 from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
 from isotune.engine.objectives import build_objectives
 from isotune.engine.step import Parts, TrainingFailed
 from isotune.engine.workers import Workers, was_restarted, workers_of_run
 from isotune.evaluation import RunEvaluation
-from isotune.files import inside, verify_checksums
+from isotune.files import inside, remove, verify_checksums
 from isotune.methods.method import ROWS, Method
 from isotune.methods.options import ClassifierOptions
 from isotune.recipes.keywords import with_keywords
 from isotune.report import write_card, write_report
 from isotune.training import run_folder
 from isotune.training.apart import read_set_apart
+from isotune.training.apart_file import ApartFile, write_rows_apart
 from isotune.training.clock import time_for_training
 from isotune.training.labels import LabelledData, gain_of_tuning, read_labelled
 from isotune.training.outcome import (
@@ -200,15 +202,19 @@ class _Run:
         self.rows = rows
         self.chosen_by_model = chosen_by_model
         self.labelled = labelled
-        self.model = start_of(opened.recipe, context)
+        self.model = start_of(opened.recipe, context.folder)
         # The classifiers of the kept step, by the names of their feeds.
         self.heads: Mapping[str, ClassifierHead] = {}
+        self.apart_file: ApartFile | None = None
 
     def run(self) -> Result:
         tell_recipe(self.recipe, self.chosen_by_model, self.model, self.context)
         if self.opened.lost:
             self.recorder.say(self.opened.lost)
         divided = self._divided_rows()
+        if divided:
+            write = partial(write_rows_apart, divided, self.recipe, self.folder)
+            self.apart_file = self.workers.on_rank_zero(write)
         evaluation_data = load_evaluation_data(self.recipe, divided)
         run_data = RunData(self.recipe, self.rows, divided, evaluation_data.pairs, self.context)
         # This is cheaper than to load the start.
@@ -414,13 +420,22 @@ class _Run:
             self.context, self.recipe, measure_start, kept_folder, plan.compared_on, progress
         )
         self.workers.on_rank_zero(partial(write_card, encoder, kept_folder))
+        if progress.best_step == 0 and not plan.reshaped:
+            # The kept encoder is the start, which was trained on no row.
+            self.workers.on_rank_zero(partial(remove, self.folder / TRAINED_ROWS))
         # After `TrainingFailed`, the report tells of a run that is not finished.
         finished = progress.over and progress.stage == len(self.recipe.stages) - 1
         if not finished:
             report = self.workers.on_rank_zero(partial(write_report, self.folder))
             return Result(self.folder, report, comparison, None)
         ended = EndedRun(
-            self.folder, self.model, kept_folder, self.recipe, comparison, plan.predicts
+            self.folder,
+            self.model,
+            kept_folder,
+            self.recipe,
+            comparison,
+            plan.predicts,
+            self.apart_file,
         )
         try:
             suggestions = self.workers.on_rank_zero(partial(write_what_next, ended))

@@ -21,6 +21,7 @@ from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenDataset
+from isotune.data.trained_rows import TRAINED_ROWS, TrainedRows
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, counted
 from isotune.evaluation.copies import groups_of_copies
@@ -169,12 +170,14 @@ class RunData:
             folder=self.run.folder,
         )
         train = {}
+        trained_rows = TrainedRows()
         feeds = self._feeds(stage, method)
         for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage)
             sampled = self._chosen(source_rows, feed, stage)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
+            watched = trained_rows.watch(watched, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
                 store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
@@ -189,6 +192,8 @@ class RunData:
             self._record(stage_title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(data_title, store.fingerprint, length, method)
             self._describe_overlap(shared)
+        save = partial(trained_rows.save, self.run.folder / TRAINED_ROWS)
+        self.run.workers.on_rank_zero(save)
         dev = self._load_scored(method.scored("dev"), build)
         test = self._load_scored(method.scored("test"), build)
         first = next(iter(feeds.values()))
@@ -211,14 +216,19 @@ class RunData:
         """Reads and tokenizes all labelled rows: options that leave out rows are for training."""
         stores = {}
         for name, feed in feeds.items():
-            rows: Iterable[Row] = read(
-                feed.data, feed.rows, self.recipe.columns, labels=feed.classes
-            )
+            rows = self._rows_to_score_on(feed)
             if feed.part[0] > 0:
                 rows = list(rows)
                 self._tell_copies(feed, rows)
             stores[name] = build(rows, feed.rows, classes=feed.classes)
         return stores
+
+    def _rows_to_score_on(self, feed: ScoredFeed) -> Iterable[Row]:
+        """The rows of the sources, or those that `test_share` has left to choose the step."""
+        if feed.data:
+            return read(feed.data, feed.rows, self.recipe.columns, labels=feed.classes)
+        assert isinstance(self.divided, SetApart)
+        return self.divided.dev
 
     def _tell_copies(self, feed: ScoredFeed, rows: Sequence[Row]) -> None:
         """Warns of rows to score on whose copies stand in an earlier part of the same data."""

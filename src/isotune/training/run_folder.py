@@ -34,6 +34,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune import files
+from isotune.data.trained_rows import TRAINED_ROWS
 from isotune.engine.step import Parts
 from isotune.engine.workers import Workers
 from isotune.errors import InputError, as_input_error, counted
@@ -78,8 +79,8 @@ FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0
 """The names of the files that `create` has not finished."""
 
 BEFORE_STEPS = re.compile(
-    rf"{ENVIRONMENT}|{RECIPE}|{DATA}|{METRICS}|{LOG}|{START}|{DEV}|{TASKS}"
-    r"|best-0-0\.safetensors|\..+\.part|\.tmp.*"
+    rf"{ENVIRONMENT}|{RECIPE}|{DATA}|{TRAINED_ROWS}|{METRICS}|{LOG}|{START}|{DEV}|{TASKS}"
+    r"|set-apart\.(csv|tsv|jsonl)|best-0-0\.safetensors|\..+\.part|\.tmp.*"
 )
 """The names of what a run writes before its first step."""
 

@@ -388,9 +388,8 @@ def _encoded(
     method.eval()
     first, end = _part(feed, len(store))
     if first == end:
-        raise InputError(
-            f"{', '.join(feed.data)}: {counted(len(store), 'row')}, too few: a part has no row"
-        )
+        names = ", ".join(feed.data) or "rows to choose the step"
+        raise InputError(f"{names}: {counted(len(store), 'row')}, too few: a part has no row")
     parts = math.ceil((end - first) / ROWS_AT_ONCE)
     for places in np.array_split(np.arange(first, end), parts):
         batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))

@@ -32,6 +32,7 @@ from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
 from isotune.recipes.doors import FINISHED
 from isotune.report.stages import NEXT
+from isotune.training.apart_file import ApartFile
 from isotune.training.run_data import STDIN
 
 TEXT = "TEXT"
@@ -68,6 +69,9 @@ class EndedRun:
     predicts: bool
     """Whether the encoder was tuned to predict labels or scores of rows."""
 
+    apart: ApartFile | None
+    """The file of the rows set apart; None without such a file."""
+
     @property
     def advised(self) -> str:
         """The encoder that the verdict advises."""
@@ -77,14 +81,29 @@ class EndedRun:
 
     @property
     def sources(self) -> Sequence[str]:
-        """The sources of the first stage that other commands can read.
+        """As `sources_of` gives them."""
+        return sources_of(self.recipe)
 
-        There are none for rows from Python or a stream.
-        """
-        data = self.recipe.inputs(self.recipe.stages[0]).data
-        if STDIN in data:
-            return ()
-        return data
+
+def sources_of(recipe: Recipe) -> Sequence[str]:
+    """The sources of the first stage that other commands can read.
+
+    There are none for rows from Python or a stream.
+    """
+    data = recipe.inputs(recipe.stages[0]).data
+    if STDIN in data:
+        return ()
+    return data
+
+
+def text_column(recipe: Recipe) -> str:
+    """The column of the text that is searched, where the user has named columns; else empty."""
+    if not sources_of(recipe):
+        return ""
+    for field in ("sentence", *ANSWER_FIELDS):
+        if field in recipe.columns:
+            return recipe.columns[field]
+    return ""
 
 
 def write_what_next(run: EndedRun) -> list[str]:
@@ -104,6 +123,8 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
     if unjudged:
         yield from _label(run)
+    if run.apart:
+        yield from _evaluate_apart(run, run.apart)
     if run.model == BUNDLED_MODEL:
         yield from _compare_with_finished(run)
     if not run.predicts:
@@ -114,14 +135,15 @@ def what_next(run: EndedRun) -> Iterator[str]:
 
 def _label(run: EndedRun) -> Iterator[str]:
     """How pairs that the user scores tell which encoder is better."""
-    source = (run.sources or (TEXT,))[0]
-    compared = [run.model, *run.recipe.teachers, str(run.kept)]
-    encoders = shlex.join([*compared, *plugin_words(), *_device_words()])
+    others = [*plugin_words(), *_device_words()]
+    encoders = shlex.join([run.model, *run.recipe.teachers, str(run.kept), *others])
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
-    columns = _columns_words(_text_column(run))
     yield "which encoder is better for this text? Pairs that you score can tell:"
     yield from _what_labels_show(run)
-    yield f"  isotune label {shlex.quote(source)}{columns} --encoders {encoders} --out {pairs}"
+    if run.sources:
+        yield f"  isotune label {shlex.join([str(run.folder), *others])} --out {pairs}"
+    else:
+        yield f"  isotune label {TEXT} --encoders {encoders} --out {pairs}"
     yield f"  isotune evaluate {encoders} --tasks {pairs}"
 
 
@@ -137,9 +159,24 @@ def _what_labels_show(run: EndedRun) -> Iterator[str]:
         yield f"what runs of this recipe gained: {run.recipe.gained}"
 
 
+def _evaluate_apart(run: EndedRun, apart: ApartFile) -> Iterator[str]:
+    """How other encoders are scored on the rows set apart."""
+    if not apart.task:
+        yield f"{apart.path} has the rows set apart"
+        return
+    compared = [run.model]
+    if run.comparison.verdict.word != "KEEP":
+        compared.append(str(run.kept))
+    encoders = shlex.join([*compared, *plugin_words(), *_device_words()])
+    yield f"{apart.path} has the rows set apart; to judge other encoders too, name these beside:"
+    yield f"  isotune evaluate {encoders} --tasks {shlex.quote(apart.task)}"
+
+
 def _compare_with_finished(run: EndedRun) -> Iterator[str]:
     """How a run of the bundled model compares with an encoder that is ready."""
     tasks: Sequence[str] = run.recipe.tasks
+    if run.apart and run.apart.task:
+        tasks = (run.apart.task,)
     if not tasks and run.recipe.dev not in ("none", GENERAL_PAIRS):
         tasks = (run.recipe.dev,)
     if not tasks:
@@ -161,7 +198,7 @@ def _search(run: EndedRun) -> Iterator[str]:
     encoder = _encoder_words(run.advised)
     index = shlex.quote(f"{run.folder}-index")
     sources = run.sources or (TEXT,)
-    column = _text_column(run)
+    column = text_column(run.recipe)
     answers = _answers_file(run, column)
     if answers:
         yield f"{answers} has the rows with different texts in the column {column}"
@@ -172,11 +209,24 @@ def _search(run: EndedRun) -> Iterator[str]:
             "the next commands don't pool the start as the run did, so its scores don't hold for "
             f"them: {run.comparison.pooled}"
         )
+    hybrid = ""
+    if run.comparison.words_that_pay:
+        hybrid = " --hybrid"
+        yield from _words_that_pay(run)
     yield f"search in this text by meaning; to search in other files, name them in place of {text}:"
     yield f"  isotune index {encoder} {text}{_columns_words(column)} --out {index}"
     device = "".join(f" {word}" for word in _device_words())
-    yield f'  isotune search {index} "YOUR QUESTION"{device}'
+    yield f'  isotune search {index} "YOUR QUESTION"{hybrid}{device}'
     yield f"  isotune serve {encoder} --index {index}"
+
+
+def _words_that_pay(run: EndedRun) -> Iterator[str]:
+    """What words beside the vectors of the advised encoder find."""
+    for found in run.comparison.words_that_pay:
+        yield (
+            f"words beside the vectors find more: {found.words}; isotune search --hybrid joins "
+            'both, and so does the box "Search by words, too" on the page of isotune serve'
+        )
 
 
 def _predict(run: EndedRun) -> Iterator[str]:
@@ -211,17 +261,6 @@ def _columns_words(column: str) -> str:
     if not column:
         return ""
     return f" --columns {shlex.quote(f'sentence={column}')}"
-
-
-def _text_column(run: EndedRun) -> str:
-    """The column of the text that is searched, where the user has named columns; else empty."""
-    if not run.sources:
-        return ""
-    columns = run.recipe.columns
-    for field in ("sentence", *ANSWER_FIELDS):
-        if field in columns:
-            return columns[field]
-    return ""
 
 
 def _answers_file(run: EndedRun, column: str) -> Path | None:

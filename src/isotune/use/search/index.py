@@ -31,7 +31,7 @@ from isotune.data.rows import Cells, Record
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError, as_input_error
-from isotune.evaluation.retrieval import fused
+from isotune.evaluation.retrieval import fused_scores
 from isotune.evaluation.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
@@ -82,6 +82,10 @@ class Hit(NamedTuple):
     id: str
     text: str
     columns: dict[str, Any]
+
+    joined: float | None = None
+    """In a hybrid search, what its rows are ordered by: the sum of 1 / (60 + rank) over the ranking
+    by cosine and that by words."""
 
 
 class Changes(NamedTuple):
@@ -423,10 +427,9 @@ class Index:
         if hybrid:
             ranked = max(k, FUSED)
             by_vector = self.store.nearest(vector, ranked, where)
-            rows = _fuse(by_vector, self.store.by_words(query, ranked, where))[:k]
-        else:
-            rows = self.store.nearest(vector, k, where)
-        return [_hit(row, vector) for row in rows]
+            joined = _fuse(by_vector, self.store.by_words(query, ranked, where))[:k]
+            return [_hit(row, vector)._replace(joined=score) for row, score in joined]
+        return [_hit(row, vector) for row in self.store.nearest(vector, k, where)]
 
     def _use(
         self,
@@ -569,10 +572,10 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
             yield place, record
 
 
-def _fuse(*rankings: list[Row]) -> list[Row]:
-    """One ranking of several."""
+def _fuse(*rankings: list[Row]) -> list[tuple[Row, float]]:
+    """One ranking of several, with the scores that it is ordered by."""
     rows: dict[str, Row] = {}
     for ranking in rankings:
         rows |= {row["id"]: row for row in ranking}
-    order = fused(*([row["id"] for row in ranking] for ranking in rankings))
-    return [rows[key] for key in order]
+    scores = fused_scores(*([row["id"] for row in ranking] for ranking in rankings))
+    return [(rows[key], score) for key, score in scores.items()]

@@ -263,6 +263,13 @@ class Hit(Struct):
             "not calibrated."
         ),
     ]
+    joined: Annotated[
+        float | None,
+        Meta(
+            description="What the rows of a hybrid search are ordered by: the sum of 1 / (60 + "
+            "rank) over the rankings by cosine and by words; null in other searches."
+        ),
+    ]
     columns: Annotated[
         dict[str, Any],
         Meta(description="The other columns of the row; bytes are written in base64."),
