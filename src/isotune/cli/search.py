@@ -21,7 +21,10 @@ PROBABILITY = (
     "The least probability that two sentences mean the same, as a limit in place of a cosine. It "
     "needs an encoder that isotune evaluate --calibrate has calibrated."
 )
-ENCODER = "The encoder of the index, if it is not where it was when the index was made."
+ENCODER = (
+    "The encoder of the index, if it is not where it was when the index was made; or a smaller one "
+    "that was trained to give its vectors (--match vectors)."
+)
 
 
 def search(
@@ -47,7 +50,7 @@ def search(
     from isotune.use.search import Index
 
     index = Index.open(folder, encoder)
-    calibration = index.encoder.calibration
+    calibration = index.query_encoder.calibration
     least = -math.inf
     if probability is not None:
         least = required(calibration).cosine(probability)

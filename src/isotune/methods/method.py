@@ -324,6 +324,9 @@ class Method(nn.Module, ABC):
     """Encoders whose vectors of a row's text are its targets, computed once; then the method
     `needs_text`."""
 
+    space_of: str | None = None
+    """The fingerprint of the encoder whose vectors are learned, so that both can be compared."""
+
     adds: Additions = Additions()
     """What the method adds to the encoder."""
 

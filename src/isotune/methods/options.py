@@ -140,6 +140,11 @@ class DistilOptions(MethodOptions):
     """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face
     hub. Unset: the encoder as the stage before has left it."""
 
+    match: Literal["similarities", "vectors"] = "similarities"
+    """What the encoder learns of the teachers: their similarities between the sentences of a batch,
+    or the vectors of one teacher. With vectors the encoder ends in a linear layer, and can search
+    in an index that the teacher has made."""
+
     temperature: Positive = 0.05
     """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as
     SimCSE."""
