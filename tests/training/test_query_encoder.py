@@ -1,11 +1,13 @@
 """A small encoder that learns the vectors of another one, and can ask in its index."""
 
 import pytest
+import torch
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.errors import InputError
+from isotune.methods.linear_map import RIDGE, linear_map
 from tests.training.conftest import Train, assert_same_end, stop_and_resume
 
 OPTIONS = {
@@ -57,3 +59,30 @@ def test_a_teacher_is_asked_by_its_prompt_for_queries(train: Train, sentences: l
 def test_the_vectors_of_one_teacher_are_learned(train: Train, teachers: list[str]) -> None:
     with pytest.raises(InputError, match="the encoder learns the vectors of one other encoder"):
         train(**{**OPTIONS, "teachers": teachers})
+
+
+def test_the_map_is_a_ridge_regression() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(90, 7, generator=generator) * torch.logspace(0, -2, 7) + 3
+    y = torch.randn(90, 4, generator=generator) + x @ torch.randn(7, 4, generator=generator)
+    centred = (x - x.mean(0)).double()
+    penalty = RIDGE * 90 * x.double().var(0, correction=0).mean() * torch.eye(7).double()
+    weights = torch.linalg.solve(
+        centred.T @ centred + penalty, centred.T @ (y - y.mean(0)).double()
+    )
+    expected = centred @ weights + y.double().mean(0)
+    torch.testing.assert_close(linear_map(x, y)(x).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_map_is_trained_further(train: Train, sentences: list[str]) -> None:
+    theirs = Encoder.load(BUNDLED_MODEL).encode(sentences, normalize=True)
+    stages = [
+        {"method": "linear-map"},
+        {"method": "distil", "match": "vectors", "learning_rate": 1e-3, "steps": 40},
+    ]
+    options = {"stages": stages, "teachers": OPTIONS["teachers"], "dev": "none", "batch_size": 30}
+    free = dict.fromkeys(("steps", "learning_rate"))
+    run = train(**options, **free)
+    assert [type(head) for head in run.encoder.heads] == [Dense, Normalize]
+    assert (run.encoder.encode(sentences) * theirs).sum(1).mean() > 0.99
+    assert run.encoder.space_of == Encoder.load(BUNDLED_MODEL).fingerprint()

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Dense, Head, Normalize
-from isotune.errors import InputError, counted
+from isotune.encoder.heads import Dense, Normalize
 from isotune.losses import cosine_distance, ranking_divergence
+from isotune.methods.linear_map import load_only
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options import DistilOptions
 
@@ -45,24 +45,29 @@ class Distil(Method):
         """
         super().__init__(options, encoder)
         self.clone: Encoder | None = None
+        if options.match == "vectors":
+            self._match_vectors(encoder)
+            return
         if options.teachers:
             self.teachers = [Encoder.load(name) for name in options.teachers]
         else:
             self.clone = deepcopy(encoder).requires_grad_(False)
             self.teachers = [self.clone]
-        heads: tuple[Head, ...] = ()
-        if options.match == "vectors":
-            teacher = _only(options.teachers, self.teachers)
-            # The encoder will ask, where the teacher has encoded the documents.
-            self.teachers = [teacher.prompted("query")]
-            self.space_of = teacher.fingerprint()
-            # The aim is the teacher's vectors, whatever dev pairs say.
-            self.keeps_last = True
-            features = encoder.backbone.dimension
-            heads = (Dense(features, teacher.dimension, activation="Identity"), Normalize())
-        self.adds = Additions(
-            pooling=encoder.pooling.on_last_layer(), drops_heads=True, heads=heads
-        )
+        self.adds = Additions(pooling=encoder.pooling.on_last_layer(), drops_heads=True)
+
+    def _match_vectors(self, encoder: Encoder) -> None:
+        """Loads the only teacher, and adds a layer of its size unless the encoder ends in one."""
+        teacher = load_only(self.options.teachers)
+        # The encoder will ask, where the teacher has encoded the documents.
+        self.teachers = [teacher.prompted("query")]
+        self.space_of = teacher.fingerprint()
+        # The teacher's vectors are the aim, whatever dev pairs say.
+        self.keeps_last = True
+        last = [type(head) for head in encoder.heads][-2:]
+        if last == [Dense, Normalize] and encoder.dimension == teacher.dimension:
+            return
+        layer = Dense(encoder.dimension, teacher.dimension, activation="Identity")
+        self.adds = Additions(heads=(layer, Normalize()))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The divergence or the distance from the teachers, whose vectors are the targets."""
@@ -71,13 +76,3 @@ class Distil(Method):
         if self.options.match == "vectors":
             return {"distance": cosine_distance(students, batch.targets)}
         return {"divergence": ranking_divergence(students, batch.targets, self.options.temperature)}
-
-
-def _only(names: Sequence[str], teachers: Sequence[Encoder]) -> Encoder:
-    """The teacher, which has to be one, and another encoder than the one that is trained."""
-    if len(names) != 1:
-        raise InputError(
-            f"match vectors with {counted(len(names), 'teacher')}: the encoder learns the vectors "
-            "of one other encoder; name one with --teachers"
-        )
-    return teachers[0]

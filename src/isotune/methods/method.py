@@ -464,6 +464,12 @@ class ClosedForm(Method):
         The trainer calls this before it computes the vectors.
         """
 
+    def teach(self, targets: Tensor) -> None:
+        """Gets the vectors [N, sum of features] that the method's teachers give to all texts.
+
+        The trainer calls this before `fit`, if there are teachers.
+        """
+
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Sets the weights of the added layers, from the pooled vectors [N, d] of all texts."""
