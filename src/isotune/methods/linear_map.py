@@ -18,7 +18,7 @@ from isotune.errors import InputError, counted
 from isotune.methods.method import Additions, ClosedForm
 from isotune.methods.options import LinearMapOptions
 
-RIDGE = 0.01
+RIDGE = 0.001
 """The weight on small maps, as a share of the mean variance of a feature: docs/smaller.md."""
 
 
