@@ -18,7 +18,13 @@ makes an index of sentences of Wikipedia, and searches it by float32, int8 and b
 by a quarter of the features: bytes on the disk, the most memory of a process that searches, and the
 time of a search (median of 50).
 
-Both print tables in Markdown. Each number is kept in OUT, so the same command goes on.
+    python benchmarks/small.py queries OUT LARGE SMALL... --texts FOLDER [--names covid squad]
+
+has the passages encoded by one encoder, and the questions by others that have learned its vectors
+(recipe query-encoder): nDCG@10, the share of what the large encoder has, and questions a second,
+one at a time (median of 50).
+
+All print tables in Markdown. Each number is kept in OUT, so the same command goes on.
 """
 
 import argparse
@@ -367,12 +373,42 @@ def search(arguments: argparse.Namespace) -> None:
     print(json.dumps({"milliseconds": 1000 * median(times), "memory": most / 1e3}))
 
 
+def queries(arguments: argparse.Namespace) -> None:
+    """Prints the table of questions by small encoders, among passages by a large one."""
+    kept = Kept(arguments.out / "queries.jsonl")
+    large, *_ = arguments.models
+    print("| questions by | text | nDCG@10 x 100 | share | a second |\n|---|---|---|---|---|")
+    for name in arguments.names:
+        text = Text(name, arguments.texts)
+        passages = Encoded(text, large, arguments.out / Path(large).name / f"{name}.npz").second
+        rows = {}
+        for model in arguments.models:
+            key = f"{large} {name} asked by {model}"
+            rows[model] = kept.get(key, partial(_asked, text, passages, model))
+        for model, (score, rate) in rows.items():
+            share = score / rows[large][0]
+            print(f"| {model} | {name} | {score:.2f} | {share:.1%} | {rate:.0f} |", flush=True)
+
+
+def _asked(text: Text, passages: Array, model: str) -> tuple[float, float]:
+    """The score of questions by an encoder, and how many of them it encodes in a second."""
+    encoder = Encoder.load(model)
+    questions, _ = text.sides()
+    vectors = encoder.encode_query(questions, normalize=True)
+    times = []
+    for question in questions[:QUERIES]:
+        began = perf_counter()
+        encoder.encode_query(question, normalize=True)
+        times.append(perf_counter() - began)
+    return text.score(lambda: vectors @ passages.T), 1 / median(times)
+
+
 def main() -> None:
     """Measures what is missing, and prints the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["scores", "index", "search"])
+    parser.add_argument("what", choices=["scores", "index", "search", "queries"])
     parser.add_argument("out", type=Path)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--texts", type=Path, default=Path("texts"))
@@ -382,7 +418,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     arguments = parser.parse_args()
     isotune.tune_process()
-    {"scores": scores, "index": index, "search": search}[arguments.what](arguments)
+    whats = {"scores": scores, "index": index, "search": search, "queries": queries}
+    whats[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from tests.methods.test_methods import make_batch
 STEPS: dict[str, tuple[str, MethodOptions]] = {
     name: (name, options()) for name, options in OPTIONS.items()
 }
-del STEPS["whitening"], STEPS["pca"], STEPS["sif"], STEPS["classifier"]  # nothing is minimised
+for name in ("whitening", "pca", "sif", "linear-map", "classifier"):  # nothing is minimised
+    del STEPS[name]
 STEPS |= {
     "adversarial": ("consert-joint", ConSERTJointOptions(augmentations=("none", "adversarial"))),
     "adversarial and another": (

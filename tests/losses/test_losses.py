@@ -13,6 +13,7 @@ from isotune.losses import (
     at_widths,
     bidirectional_margin,
     cosent,
+    cosine_distance,
     cosine_embedding,
     hinged_cosine,
     info_nce,
@@ -173,6 +174,10 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
         f"shares {t}": (with_shares(t, soft_info_nce), with_shares(t, losses.soft_info_nce))
         for t in TEMPERATURES
     },
+    "distance": (
+        lambda a, b, c: cosine_distance(torch.cat([a, b]), torch.cat([b, c])),
+        lambda a, b, c: losses.cosine_distance(torch.cat([a, b]), torch.cat([b, c])),
+    ),
     "hard negatives": (
         lambda a, b, c: info_nce(a, b, 0.1, c),
         lambda a, b, c: losses.info_nce(a, b, 0.1, c),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.data.packed import pack
 from isotune.data.rows import Pair, Sentence, Triplet, text_fields
 from isotune.data.tokens import TokenDataset
@@ -19,11 +20,23 @@ from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, ClosedForm, Feed, Method
-from isotune.methods.options import ConSERTOptions, SimCSEOptions
+from isotune.methods.options import (
+    ConSERTOptions,
+    LinearMapOptions,
+    MethodOptions,
+    SimCSEOptions,
+)
 from isotune.methods.simcse import SimCSE
 from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle, TokenCutoff
 from tests.conftest import attached, encode_views, trained
 from tests.reference import losses as reference
+
+
+def options_of(name: str) -> MethodOptions:
+    """The least that a method has to be told."""
+    if name == "linear-map":
+        return LinearMapOptions(teachers=(str(BUNDLED_MODEL),))
+    return OPTIONS[name]()
 
 
 @pytest.fixture
@@ -73,7 +86,7 @@ def test_every_method_of_the_table_trains_what_it_says(
     name: str, tiny_model: Path, sentences: list[str]
 ) -> None:
     encoder = Encoder.load(tiny_model)
-    method = attached(METHODS[name](OPTIONS[name](), encoder).train(), encoder)
+    method = attached(METHODS[name](options_of(name), encoder).train(), encoder)
     encoder.train().requires_grad_(False)
     of_encoder = trained(method, encoder)
     for parameter in of_encoder:
@@ -106,7 +119,7 @@ def test_building_a_method_changes_nothing_in_the_encoder(name: str, tiny_model:
         encoder.dimension,
     )
     gradients = [parameter.requires_grad for parameter in encoder.parameters()]
-    method = METHODS[name](OPTIONS[name](), encoder)
+    method = METHODS[name](options_of(name), encoder)
     after = encoder.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(value, before[key]) for key, value in after.items())

@@ -182,6 +182,16 @@ def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float)
     return mean(divergence(i) for i in range(len(students)))
 
 
+def cosine_distance(first: Vectors, second: Vectors) -> Tensor:
+    """Half the squared distance of two vectors of length 1, averaged."""
+
+    def unit(v: Tensor) -> Tensor:
+        return v / v.square().sum().sqrt()
+
+    pairs = zip(first, second, strict=True)
+    return mean((unit(a) - unit(b)).square().sum() / 2 for a, b in pairs)
+
+
 def soft_info_nce(
     first: Vectors,
     second: Vectors,

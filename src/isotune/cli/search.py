@@ -27,7 +27,10 @@ SNIPPET_LINES = 2
 LEAST_TEXT = 20
 """Characters of a line of text on a narrow terminal."""
 
-ENCODER = "The encoder of the index, if it is not where it was when the index was made."
+ENCODER = (
+    "The encoder of the index, if it is not where it was when the index was made; or a smaller one "
+    "that was trained to give its vectors (--match vectors)."
+)
 
 
 def search(
@@ -55,7 +58,7 @@ def search(
     from isotune.use.search import Index
 
     index = Index.open(folder, encoder)
-    calibration = index.encoder.calibration
+    calibration = index.query_encoder.calibration
     least = -math.inf
     if probability is not None:
         least = required(calibration).cosine(probability)

@@ -22,7 +22,10 @@ ENCODERS = (
     "side, such as one after training and one before. The first is used for requests that name "
     "none."
 )
-INDEX = "An index that /search searches, made by isotune index with one of these encoders."
+INDEX = (
+    "An index that /search searches, made by isotune index with one of these encoders, or with the "
+    "teacher of one that was trained to give its vectors (--match vectors)."
+)
 RANGES = (
     "The ranges that isotune encode --vectors int8 has written, such as vectors.ranges.json: "
     "vectors of their encoder can be asked for as int8."
@@ -118,7 +121,7 @@ def _load(
 
 
 def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index | None:
-    """Opens an index with that of the encoders that has made it, or else with the first."""
+    """Opens an index with the encoder that made it, or else with one that learned its vectors."""
     if folder is None:
         return None
     from isotune.use.search import Index
@@ -126,8 +129,11 @@ def _open_index(folder: Path | None, encoders: Mapping[str, Encoder]) -> Index |
     description = Index.open(folder).description
     name = _name_of(description["fingerprint"], description["dimension"], encoders)
     if name is None:
-        # The index says which encoder it needs.
-        name = next(iter(encoders))
+        learned = [
+            name for name, other in encoders.items() if other.space_of == description["fingerprint"]
+        ]
+        # The index refuses an encoder of another space, and says which one it needs.
+        name = next(iter([*learned, *encoders]))
     return Index.open(folder, encoders[name])
 
 

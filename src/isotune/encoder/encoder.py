@@ -39,6 +39,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling, change_pooling
 from isotune.encoder.reference_outputs import REFERENCE_OUTPUTS, TEXTS, ReferenceOutputs, versions
 from isotune.encoder.saving import let_others_read, write_modules
+from isotune.encoder.shared_space import SHARED_SPACE, SharedSpace
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, UselessVectors, as_input_error, invalid, unknown
 from isotune.files import CHECKSUMS, atomic_write, checksums, verify_checksums
@@ -84,6 +85,7 @@ class Encoder(SentenceModel):
     saved_pooling: Pooling
     """The pooling of the folder; loaded encoders alone have it."""
     _calibration: Calibration | None = None
+    _shared_space: SharedSpace | None = None
     _reference: ReferenceOutputs | None = None
 
     def __new__(cls, *parts: object, **options: object) -> Self:
@@ -145,6 +147,7 @@ class Encoder(SentenceModel):
         if dimensions is not None:
             encoder.heads = cut(encoder.heads, dimensions)
         encoder.calibration = _read(Calibration, folder / CALIBRATION)
+        encoder._shared_space = _read(SharedSpace, folder / SHARED_SPACE)
         encoder.to(device).eval()
         if options == EncoderOptions() and dimensions is None:
             encoder._reference = _read(ReferenceOutputs, folder / REFERENCE_OUTPUTS)
@@ -247,6 +250,23 @@ class Encoder(SentenceModel):
     def calibration(self, calibration: Calibration | None) -> None:
         self._calibration = calibration
 
+    @property
+    def space_of(self) -> str | None:
+        """The fingerprint of the encoder in whose space the vectors are.
+
+        A query by this encoder finds documents by that one: `DistilOptions.match`. It is None if
+        the encoder was not trained for this, or was changed afterwards. Every weight is read to
+        find out, so this is not for a loop.
+        """
+        space = self._shared_space
+        if space is None or space.fingerprint != self.fingerprint():
+            return None
+        return space.of
+
+    @space_of.setter
+    def space_of(self, other: str) -> None:
+        self._shared_space = SharedSpace(of=other, fingerprint=self.fingerprint())
+
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:
@@ -335,6 +355,8 @@ class Encoder(SentenceModel):
             calibration = self.calibration
             if calibration:
                 calibration.save(folder)
+            if self._shared_space and self.space_of:
+                self._shared_space.write(folder)
             reference = self._give(TEXTS, with_vectors=True)
             (folder / REFERENCE_OUTPUTS).write_text(
                 reference.model_dump_json() + "\n", "utf-8", newline="\n"

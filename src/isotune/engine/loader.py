@@ -103,7 +103,9 @@ class FeedLoader:
         self.vectors = torch.from_numpy(vectors)
         return self.vectors
 
-    def teach(self, teachers: Sequence[Encoder], steps: int, encode: Encode = unit_vectors) -> None:
+    def teach(
+        self, teachers: Sequence[Encoder], steps: int, encode: Encode = unit_vectors
+    ) -> Tensor:
         """Makes the teachers' vectors of each row's text the targets [rows, sum of features].
 
         Each vector has length 1, so the cosine of two targets is the mean of the teachers' cosines.
@@ -117,6 +119,7 @@ class FeedLoader:
         targets = np.zeros((len(used), sum(part.shape[1] for part in vectors)), np.float32)
         targets[used] = np.hstack(vectors)
         self.targets = torch.from_numpy(targets)
+        return self.targets
 
     def _pool_at_once(
         self, encoder: Encoder, batches: Sequence[NDArray[np.int64]], workers: Workers
@@ -176,9 +179,9 @@ class StepLoader:
         (loader,) = self.loaders.values()
         return loader
 
-    def teach(self, teachers: Sequence[Encoder], steps: int) -> None:
+    def teach(self, teachers: Sequence[Encoder], steps: int) -> Tensor:
         """Makes the teachers' vectors the targets of the only feed, for so many steps."""
-        self.only.teach(teachers, steps, self._encode)
+        return self.only.teach(teachers, steps, self._encode)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0, on the CPU.

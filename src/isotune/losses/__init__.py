@@ -17,6 +17,7 @@ from isotune.losses.matryoshka import at_widths
 from isotune.losses.pairs import (
     bidirectional_margin,
     cosent,
+    cosine_distance,
     cosine_embedding,
     hinged_cosine,
     pair_features,

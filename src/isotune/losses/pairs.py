@@ -54,6 +54,16 @@ def hinged_cosine(first: Tensor, second: Tensor, hinge: float) -> Tensor:
     return cosine_similarity(first, second, dim=-1).clamp(min=hinge)
 
 
+@in_float32
+def cosine_distance(first: Tensor, second: Tensor) -> Tensor:
+    """The mean of 1 - cosine over N pairs of vectors, `first` and `second` [N, d].
+
+    It is half the squared distance of the vectors once they have length 1. LEAF (2025, arXiv
+    2509.12539) brings a small encoder near a large one by the distance of their vectors.
+    """
+    return (1 - cosine_similarity(first, second, dim=-1)).mean()
+
+
 def cosine_embedding(cosines: Tensor, alike: Tensor, hinge: float) -> Tensor:
     """The mean over pairs of 1 - y if the pair is alike, else of y - h, for hinged cosines y.
 

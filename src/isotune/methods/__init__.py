@@ -29,6 +29,7 @@ _OWN = {
     "distil": ("DistilOptions", "distil:Distil"),
     "sif": ("SIFOptions", "sif:SIF"),
     "whitening": ("WhiteningOptions", "whitening:Whitening"),
+    "linear-map": ("LinearMapOptions", "linear_map:LinearMap"),
     "pca": ("PCAOptions", "pca:PCA"),
     "mlm": ("MLMOptions", "mlm:MLM"),
     "mirror": ("MirrorOptions", "mirror:Mirror"),

@@ -7,6 +7,10 @@ tokens, or layers on top, and the encoder needs none of them: it is pooled from 
 loses its weights of tokens and its heads, except one that scales vectors to length 1. DistillCSE
 has a contrastive loss and a queue of sentences beside, and shuffles the logits of neighbouring
 ranks; none of this is here.
+
+With `match = "vectors"`, the encoder learns the vectors of one teacher, as LEAF does (2025, arXiv
+2509.12539): a linear layer gives them the teacher's size. Then the encoder can search among
+documents that the teacher has encoded.
 """
 
 from collections.abc import Sequence
@@ -16,13 +20,15 @@ from torch import Tensor
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.losses import ranking_divergence
+from isotune.encoder.heads import Dense, Normalize
+from isotune.losses import cosine_distance, ranking_divergence
+from isotune.methods.linear_map import load_only
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options import DistilOptions
 
 
 class Distil(Method):
-    """Each sentence's similarities with the others of the batch, as the teachers find them."""
+    """Each sentence's similarities with the others of the batch, or its vector, by teachers."""
 
     rows = Sentence
     # The teachers have tokenizers of their own.
@@ -32,9 +38,16 @@ class Distil(Method):
     fixed = "clone"
 
     def __init__(self, options: DistilOptions, encoder: Encoder) -> None:
-        """Loads the teachers, or clones the encoder."""
+        """Loads the teachers, or clones the encoder.
+
+        Raises:
+            InputError: a teacher can't be loaded, or not one teacher alone gives the vectors.
+        """
         super().__init__(options, encoder)
         self.clone: Encoder | None = None
+        if options.match == "vectors":
+            self._match_vectors(encoder)
+            return
         if options.teachers:
             self.teachers = [Encoder.load(name) for name in options.teachers]
         else:
@@ -42,8 +55,24 @@ class Distil(Method):
             self.teachers = [self.clone]
         self.adds = Additions(pooling=encoder.pooling.on_last_layer(), drops_heads=True)
 
+    def _match_vectors(self, encoder: Encoder) -> None:
+        """Loads the only teacher, and adds a layer of its size unless the encoder ends in one."""
+        teacher = load_only(self.options.teachers)
+        # The encoder will ask, where the teacher has encoded the documents.
+        self.teachers = [teacher.prompted("query")]
+        self.space_of = teacher.fingerprint()
+        # The teacher's vectors are the aim, whatever dev pairs say.
+        self.keeps_last = True
+        last = [type(head) for head in encoder.heads][-2:]
+        if last == [Dense, Normalize] and encoder.dimension == teacher.dimension:
+            return
+        layer = Dense(encoder.dimension, teacher.dimension, activation="Identity")
+        self.adds = Additions(heads=(layer, Normalize()))
+
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """The divergence from the teachers, whose vectors are the batch's targets."""
+        """The divergence or the distance from the teachers, whose vectors are the targets."""
         (students,) = encoded
         assert batch.targets is not None, "the teachers have encoded the rows"
+        if self.options.match == "vectors":
+            return {"distance": cosine_distance(students, batch.targets)}
         return {"divergence": ranking_divergence(students, batch.targets, self.options.temperature)}

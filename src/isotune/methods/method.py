@@ -327,6 +327,9 @@ class Method(nn.Module, ABC):
     """Encoders whose vectors of a row's text are its targets, computed once; then the method
     `needs_text`."""
 
+    space_of: str | None = None
+    """The fingerprint of the encoder whose vectors are learned, so that both can be compared."""
+
     adds: Additions = Additions()
     """What the method adds to the encoder."""
 
@@ -462,6 +465,12 @@ class ClosedForm(Method):
         """Gets the number of times [vocabulary] that each token id occurs.
 
         The trainer calls this before it computes the vectors.
+        """
+
+    def teach(self, targets: Tensor) -> None:
+        """Gets the vectors [N, sum of features] that the method's teachers give to all texts.
+
+        The trainer calls this before `fit`, if there are teachers.
         """
 
     @abstractmethod

@@ -140,9 +140,27 @@ class DistilOptions(MethodOptions):
     """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face
     hub. Unset: the encoder as the stage before has left it."""
 
+    match: Literal["similarities", "vectors"] = "similarities"
+    """What the encoder learns of the teachers: their similarities between the sentences of a batch,
+    or the vectors of one teacher. With vectors the encoder ends in a linear layer, and can search
+    in an index that the teacher has made. A map of linear-map, in the stage before, is such a
+    layer."""
+
     temperature: Positive = 0.05
     """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as
     SimCSE."""
+
+
+class LinearMapOptions(MethodOptions):
+    """A linear map from the vectors of the encoder to those of a teacher, by least squares.
+
+    It takes no steps. Then the encoder can search in an index that the teacher has made.
+    """
+
+    takes_steps: ClassVar[bool] = False
+
+    teachers: Annotated[tuple[str, ...], Use.LOAD, Use.TEACH] = ()
+    """The teacher: a folder of an encoder, or a name on the Hugging Face hub."""
 
 
 class MirrorOptions(AugmentedOptions):

@@ -353,6 +353,8 @@ class _Run:
         # This frees the optimiser's state before the evaluation needs memory.
         del training
         self._load_best(kept_parts, encoder, method)
+        if method.space_of and self.progress.best_step:
+            encoder.space_of = method.space_of
         length = min(options.max_length, encoder.max_length)
         self.heads = self._heads_to_keep(method, length)
         if failure:

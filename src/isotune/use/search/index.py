@@ -134,6 +134,8 @@ class Index:
         kind = description.setdefault("vectors", "float32")
         self.store = Store(folder, description["dimension"], kind)
         self._encoder: Encoder | None = None
+        # Another encoder of the same space, which asks in place of the one that made the vectors.
+        self._query_encoder: Encoder | None = None
         # The description of another encoder, which an index without rows gets from `add`.
         self._next_description: dict[str, Any] | None = None
 
@@ -201,9 +203,13 @@ class Index:
     ) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy is given.
 
+        An encoder that has learned the vectors of the index's encoder (`DistilOptions.match`) can
+        be given too. It encodes the queries, and nothing can be added.
+
         Args:
             folder: the folder of the index.
-            encoder: a copy of the encoder that made the vectors. An index without rows takes any.
+            encoder: a copy of the encoder that made the vectors, or one that has learned them. An
+                index without rows takes any.
             precision: what a named encoder computes in; None for what the index was made with.
             dimensions: how many features the vectors have; None for as many as in the index.
 
@@ -236,6 +242,11 @@ class Index:
             )
         return self._use(name)
 
+    @property
+    def query_encoder(self) -> Encoder:
+        """The encoder that encodes queries."""
+        return self._query_encoder or self.encoder
+
     def __len__(self) -> int:
         return len(self.store)
 
@@ -249,9 +260,10 @@ class Index:
         afterwards.
 
         Raises:
-            InputError: a row has no id, two documents have the same id, a column can't be kept, or
-                another process changes the index.
+            InputError: a row has no id, two documents have the same id, a column can't be kept,
+                another process changes the index, or it was opened by an encoder of queries alone.
         """
+        self._refuse_query_encoder()
         with _changing(self.folder):
             known = self._columns_to_keep()
             with to_tables(_records(as_documents(documents)), known) as (schema, tables):
@@ -274,6 +286,14 @@ class Index:
         self.store.clear(description["dimension"])
         self._describe(description)
         self._next_description = None
+
+    def _refuse_query_encoder(self) -> None:
+        """Refuses to add rows with an encoder whose vectors are only near those of the index."""
+        if self._query_encoder is not None:
+            raise InputError(
+                f"{self.folder}: the given encoder only asks in this index, whose vectors are of "
+                f"the encoder {self.description['encoder'] or ''}; give that encoder to add rows"
+            )
 
     def _refuse_rows(self, description: dict[str, Any]) -> None:
         """Refuses the encoder of a description if another process has added rows since `open`."""
@@ -313,6 +333,7 @@ class Index:
 
         The other index can be searched meanwhile, but not changed.
         """
+        self._refuse_query_encoder()
         if other.folder.resolve() == self.folder.resolve():
             raise InputError(
                 f"{self.folder}: an index can't be added to itself; name another folder"
@@ -423,7 +444,7 @@ class Index:
             self._refuse_rows(self._next_description)
             return []
         if vector is None:
-            vector = self.encoder.encode_query(query.strip(), normalize=True)
+            vector = self.query_encoder.encode_query(query.strip(), normalize=True)
         if hybrid:
             ranked = max(k, FUSED)
             by_vector = self.store.nearest(vector, ranked, where)
@@ -437,9 +458,10 @@ class Index:
         precision: Precision | None = None,
         dimensions: int | None = None,
     ) -> Encoder:
-        """Takes an encoder, loaded or by its name, if it made the vectors or if there are none.
+        """Takes an encoder, loaded or by its name, if its vectors fit or if there are none.
 
-        Its vectors are cut as those of the index are.
+        They fit if it made the vectors of the index, or has learned to give such vectors. They are
+        cut as those of the index are.
         """
         if precision is None:
             precision = self.description["precision"]
@@ -448,6 +470,9 @@ class Index:
             loaded = self._cut(loaded, dimensions)
         fingerprint = loaded.fingerprint()
         if fingerprint != self.description["fingerprint"]:
+            if len(self) and loaded.space_of == self.description["fingerprint"]:
+                self._query_encoder = loaded
+                return loaded
             if len(self):
                 name = encoder
                 if isinstance(encoder, Encoder):

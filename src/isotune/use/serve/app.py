@@ -106,9 +106,9 @@ class Service:
             self.index_model = next(
                 name
                 for name, encoder in encoders.items()
-                if encoder.backbone is index.encoder.backbone
+                if encoder.backbone is index.query_encoder.backbone
             )
-            self.index_calibration = index.encoder.calibration
+            self.index_calibration = index.query_encoder.calibration
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
@@ -340,7 +340,7 @@ class Service:
         if body.probability:
             least = required(calibration).cosine(body.probability)
         encoded = await self.encode(scope, self.index_model, [query], "query", "query")
-        (vector,) = cut_units(encoded.vectors, self.index.encoder.dimension)
+        (vector,) = cut_units(encoded.vectors, self.index.query_encoder.dimension)
 
         def find() -> list[bytes]:
             hits = _found(self.index, body, vector)
@@ -448,8 +448,8 @@ def application(  # noqa: PLR0913
     Requests need one of the `keys`. Without keys, they have to call the server by one of the
     `hosts`, if there are any: so a page of the web that lets a name of its own point here (DNS
     rebinding) can't reach it. Scripts of the pages of `origins` may call the server (CORS). The
-    encoder of the `index` is one of the encoders, or a cut of one. `ranges` are of the vectors of
-    an encoder, by its name. `title` is that of the page.
+    query encoder of the `index` is one of the encoders, or a cut of one. `ranges` are of the
+    vectors of an encoder, by its name. `title` is that of the page.
     """
     service = Service(encoders, classifiers, limits, index, bool(keys), ranges)
     operations = service.operations()
