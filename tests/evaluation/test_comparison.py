@@ -14,7 +14,8 @@ from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_resampled, resampled_scores
-from isotune.evaluation.results import (
+from isotune.evaluation.results import Cost
+from isotune.evaluation.run_results import (
     DEV_GAINS_NOTHING,
     NOT_TAUGHT,
     TAUGHT,
@@ -22,7 +23,6 @@ from isotune.evaluation.results import (
     WORDS,
     WORSE,
     Agreement,
-    Cost,
     DevGain,
 )
 

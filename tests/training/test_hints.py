@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from isotune.cli import main
-from isotune.evaluation.results import UNJUDGED, RunEvaluation, Verdict
+from isotune.evaluation.run_results import UNJUDGED, RunEvaluation, Verdict
 from isotune.recipes import read_recipe
 from isotune.training import Result
 from tests.training.conftest import Train

@@ -25,7 +25,7 @@ from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
-from isotune.evaluation.results import TRAINED_ON
+from isotune.evaluation.run_results import TRAINED_ON
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Recipe
 from isotune.training import TrainingFailed, checkpoints, clock, run, run_folder

@@ -15,7 +15,7 @@ from isotune.data.held_out import is_held_out
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
-from isotune.evaluation.results import TAUGHT, RunEvaluation
+from isotune.evaluation.run_results import TAUGHT, RunEvaluation
 from isotune.report.verdict import gain_sentence
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 

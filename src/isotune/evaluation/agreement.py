@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.examples import PairExamples, pair_examples
 from isotune.evaluation.intervals import interval, resampled_over_sentences
-from isotune.evaluation.results import Agreement, Cost
+from isotune.evaluation.results import Cost
+from isotune.evaluation.run_results import Agreement
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_length
 

@@ -17,7 +17,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
 from isotune.errors import as_input_error
-from isotune.evaluation.results import GeometryResult, RunEvaluation
+from isotune.evaluation.results import GeometryResult
+from isotune.evaluation.run_results import RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
 from isotune.report.stages import OPTIONAL

@@ -18,16 +18,8 @@ from numpy.typing import NDArray
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
 from isotune.evaluation.examples import EXAMPLES, Examples, Neighbours
-from isotune.evaluation.results import (
-    FIRST_MEASURE,
-    FOLDERS,
-    Correlations,
-    Evaluation,
-    RunEvaluation,
-    place_of_step,
-    printed,
-    unbeaten_lines,
-)
+from isotune.evaluation.results import FOLDERS, Correlations, Evaluation, printed, unbeaten_lines
+from isotune.evaluation.run_results import FIRST_MEASURE, RunEvaluation, place_of_step
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, NewNearest, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from isotune.evaluation.results import RunEvaluation
+from isotune.evaluation.run_results import RunEvaluation
 from isotune.report.drawing import BLUE, GREEN, VERMILION, any_script, save_png, styled
 from isotune.report.figures import draw_gains
 from isotune.report.verdict import ADVICE, gain_sentence, reason

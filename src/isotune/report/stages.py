@@ -13,7 +13,7 @@ from typing import Any
 
 from isotune.errors import InputError
 from isotune.evaluation.examples import EXAMPLES
-from isotune.evaluation.results import place_of_step
+from isotune.evaluation.run_results import place_of_step
 from isotune.evaluation.text_changes import CHANGES
 
 MetricsRecord = Mapping[str, Any]

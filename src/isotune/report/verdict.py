@@ -1,6 +1,7 @@
 """What a report says first: which encoder to use, and the differences from the start in words."""
 
-from isotune.evaluation.results import WORSE, Gain, RunEvaluation, interval_ends
+from isotune.evaluation.results import interval_ends
+from isotune.evaluation.run_results import WORSE, Gain, RunEvaluation
 from isotune.report.titles import score_title, score_titles
 
 ADVICE = {

@@ -53,15 +53,8 @@ from isotune.evaluation.examples import (
     pair_examples,
 )
 from isotune.evaluation.intervals import interval
-from isotune.evaluation.results import (
-    Agreement,
-    DevGain,
-    Difference,
-    Evaluation,
-    RunEvaluation,
-    Verdict,
-    printed,
-)
+from isotune.evaluation.results import Difference, Evaluation, printed
+from isotune.evaluation.run_results import Agreement, DevGain, RunEvaluation, Verdict
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe

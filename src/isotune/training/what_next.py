@@ -23,7 +23,7 @@ from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import words_of_needed
-from isotune.evaluation.results import TAUGHT, UNJUDGED
+from isotune.evaluation.run_results import TAUGHT, UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
