@@ -3,7 +3,7 @@
 `RunEvaluation` is the run folder's `evaluation.json`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, computed_field
@@ -17,19 +17,23 @@ from isotune.evaluation.results import (
     Evaluation,
     Finite,
     Result,
+    RetrievalResult,
     interval_ends,
 )
 
-WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
-"""The verdicts as the log says them."""
+WORDS = {"NEW": "NEW", "KEEP": "KEEP {had}", "CAN'T TELL": "CAN'T TELL, keep {had} for now"}
+"""The verdicts as the log says them; `had` is what the user had before."""
 
 UNJUDGED = "nobody has scored pairs of this text"
 CLASSIFIED = "its vectors stay as they are, and the classifier reads them"
 TAUGHT = f"it agrees more with its teachers, but {UNJUDGED}"
+LIKE_TEACHERS = "it agrees more with its teachers, by more than chance"
 NOT_TAUGHT = "it agrees no more with its teachers than the start"
 DEV_GAINS_NOTHING = "the dev data gain nothing"
 WORSE = "it is worse by more than chance on"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
+
+SEARCH_REMEDY = "search by words beside the vectors (--hybrid)"
 
 FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
 """What the scores of tasks of these kinds are."""
@@ -84,16 +88,99 @@ class Agreement(Result):
     student: Cost
 
 
+class BesideTeachers(Result):
+    """The encoder kept beside its teachers, on the tasks of the run.
+
+    Several teachers are one encoder, whose cosine of two texts is the mean of their cosines.
+    """
+
+    names: tuple[str, ...]
+    """The names of the teachers."""
+
+    evaluation: Evaluation
+    """The scores of the teachers."""
+
+    differences: tuple[Difference, ...]
+    """How much higher the encoder kept scores, by task and group."""
+
+
 class Verdict(Result):
     """Which encoder to use after a run, and why."""
 
     word: Literal["NEW", "KEEP", "CAN'T TELL"]
-    """The encoder kept; the start; or the scores don't say."""
+    """The encoder kept; what the user had; or the scores don't say."""
 
     why: str
 
+    had: str = "the start"
+    """What the user had before the run: the start, or the teachers of a student."""
+
+    but: str = ""
+    """What speaks against the encoder kept, although it is advised, and what is better."""
+
     def __str__(self) -> str:
-        return f"{WORDS[self.word]}: {self.why}"
+        said = f"{WORDS[self.word].format(had=self.had)}: {self.why}"
+        if self.but:
+            said += f", but {self.but}"
+        return said
+
+
+class Shortfall(NamedTuple):
+    """A task on which the encoder kept is worse by more than chance than words alone."""
+
+    score: str
+    """The name of the score in `Evaluation.scores`."""
+
+    measure: str
+    """What is measured, such as " (nDCG@10)"."""
+
+    kept: float
+    """The score of the encoder kept."""
+
+    rivals: Mapping[str, float]
+    """The scores of the controls, and of the teachers, that are better by more than chance."""
+
+    remedy: str
+    """What to do about it; may be empty."""
+
+    def words(self, name: str) -> str:
+        """What the log or a page says, with its name of the task."""
+        rivals = [f"{rival} ({100 * score:.2f})" for rival, score in self.rivals.items()]
+        said = f"{name}{self.measure} is {100 * self.kept:.2f}, below {' and '.join(rivals)}"
+        if self.remedy:
+            said += f": {self.remedy}"
+        return said
+
+
+class Nearness(NamedTuple):
+    """A score of the encoder kept beside that of its teachers."""
+
+    score: str
+    """The name of the score in `Evaluation.scores`."""
+
+    measure: str
+    """What is measured, such as " (nDCG@10)"."""
+
+    student: float
+    teachers: float
+
+    difference: Difference
+
+    @property
+    def share(self) -> str:
+        """Which share of the teachers' score the student has; empty if theirs is not above 0."""
+        if self.teachers <= 0:
+            return ""
+        return f"{100 * self.student / self.teachers:.0f} %"
+
+    def words(self, name: str) -> str:
+        """Both scores x 100, with the interval of the difference and this name of the task."""
+        share = ""
+        if self.share:
+            share = f", {self.share}"
+        both = f"{100 * self.student:.2f} of {100 * self.teachers:.2f}{share}"
+        ends = interval_ends(self.difference.low, self.difference.high)
+        return f"{name}{self.measure} {both} (student minus teacher, 95 % interval {ends})"
 
 
 class Gain(NamedTuple):
@@ -163,6 +250,15 @@ class RunEvaluation(Result):
     agreement: Agreement | None = None
     """The agreement with the teachers; None without teachers, or if it was not measured."""
 
+    beside_teachers: BesideTeachers | None = None
+    """The encoder kept beside its teachers; None in a run without teachers."""
+
+    start_is_encoder: bool = True
+    """Whether the start is a finished encoder, which a user could keep.
+
+    A language model is none. So the student of such a run is an alternative to its teachers.
+    """
+
     general_losses_count: bool = True
     """Whether a loss counts on a task that does not speak for the user's text."""
 
@@ -195,8 +291,64 @@ class RunEvaluation(Result):
         5. The agreement with the teachers gains no more than chance: KEEP.
         6. What speaks for the user's text gains more than chance: NEW. Tasks that the run was given
            speak for it, or, if it was given none, the dev data.
-        7. CAN'T TELL. A gain in agreement alone says nothing else: the teachers may be wrong.
+        7. No data judge, and the start is a language model: NEW if the agreement with the teachers
+           gains more than chance. Nobody would use the start.
+        8. CAN'T TELL. A gain in agreement alone says nothing else: the teachers may be wrong.
         """
+        judged = self._judged
+        but = ""
+        if judged.word == "NEW":
+            but = self.shortcomings(self._short_name)
+        return judged.model_copy(update={"had": self._had, "but": but})
+
+    def shortcomings(self, name: Callable[[str], str]) -> str:
+        """Where words alone are better than the encoder kept; `name` gives the name of a score."""
+        return "; ".join(each.words(name(each.score)) for each in self.shortfalls)
+
+    @property
+    def shortfalls(self) -> list[Shortfall]:
+        """The tasks that judge on which the encoder kept is worse than a control."""
+        rivals: dict[str, dict[str, float]] = {}
+        for control in self.after.controls:
+            scores = control.scores()
+            for each in control.main_differences:
+                if each.high < 0 and each.score in self.own_tasks:
+                    rivals.setdefault(each.score, {})[control.name] = scores[each.score]
+        kept = self.after.scores()
+        found = []
+        for score, better in rivals.items():
+            searches = any(task.name == score for task in self._retrievals)
+            remedy = SEARCH_REMEDY if searches else ""
+            teachers = self._better_teachers(score)
+            if teachers:
+                better |= teachers
+                remedy = f"{remedy}, or by the teacher" if remedy else "use the teacher"
+            measure = self._measure_of(score)
+            found.append(Shortfall(score, measure, kept[score], better, remedy))
+        return found
+
+    @property
+    def _retrievals(self) -> list[RetrievalResult]:
+        return [task for task in self.after.tasks if isinstance(task, RetrievalResult)]
+
+    def _better_teachers(self, score: str) -> dict[str, float]:
+        """The teachers' score under their name, if it is higher by more than chance."""
+        for each in self.nearness:
+            if each.score == score and each.difference.high < 0:
+                assert self.beside_teachers is not None
+                return {teacher_words(self.beside_teachers.names): each.teachers}
+        return {}
+
+    @property
+    def _had(self) -> str:
+        """What the user had before: the start, or the teachers of a student."""
+        if self.beside_teachers is None or self.start_is_encoder:
+            return "the start"
+        return teacher_words(self.beside_teachers.names)
+
+    @property
+    def _judged(self) -> Verdict:
+        """The verdict by the rules of `verdict`."""
         if self.labels and not self._judging_differences:
             return self._verdict_of_labels(*self.labels)
         if not self.tunes:
@@ -236,6 +388,8 @@ class RunEvaluation(Result):
             return Verdict(word="CAN'T TELL", why="the change may be chance")
         if self.trained_on:
             return Verdict(word="CAN'T TELL", why=TRAINED_ON)
+        if self.agreement and not self.start_is_encoder:
+            return Verdict(word="NEW", why=LIKE_TEACHERS)
         if self.agreement:
             return Verdict(word="CAN'T TELL", why=TAUGHT)
         return Verdict(word="CAN'T TELL", why=UNJUDGED)
@@ -289,7 +443,6 @@ class RunEvaluation(Result):
             gains.append(Gain("agreement", name, told.before, told.after, told.low, told.high))
         before = self.before.scores()
         after = self.after.scores()
-        measures = {task.name: FIRST_MEASURE.get(task.kind, "") for task in self.after.tasks}
         for each in self._counted_differences:
             gain = Gain(
                 "task",
@@ -298,7 +451,7 @@ class RunEvaluation(Result):
                 after[each.score],
                 each.low,
                 each.high,
-                measures.get(each.score, ""),
+                self._measure_of(each.score),
                 each.words,
             )
             gains.append(gain)
@@ -320,6 +473,8 @@ class RunEvaluation(Result):
         verdict = self.verdict
         if verdict.why.startswith(WORSE):
             return [gain for gain in self._gains_of("task") if gain.name in self.worse]
+        if verdict.why == LIKE_TEACHERS:
+            return self._gains_of("agreement")
         if verdict.word == "NEW":
             return [gain for gain in judging if gain.low is not None and gain.low > 0]
         if verdict.why == DEV_GAINS_NOTHING:
@@ -332,9 +487,60 @@ class RunEvaluation(Result):
         return [gain for gain in self.gains if gain.kind == kind]
 
     @property
+    def nearness(self) -> list[Nearness]:
+        """The scores that the verdict weighs beside the teachers'; none without teachers."""
+        if self.beside_teachers is None:
+            return []
+        student = self.after.scores()
+        teachers = self.beside_teachers.evaluation.scores()
+        weighed = {each.score for each in self._counted_differences}
+        found = []
+        for each in self.beside_teachers.differences:
+            if each.score not in weighed:
+                continue
+            nearness = Nearness(
+                each.score,
+                self._measure_of(each.score),
+                student[each.score],
+                teachers[each.score],
+                each,
+            )
+            found.append(nearness)
+        return found
+
+    def _measure_of(self, score: str) -> str:
+        """What the score of a task is, if it is no correlation, such as " (nDCG@10)"."""
+        for task in self.after.tasks:
+            if task.name == score:
+                return FIRST_MEASURE.get(task.kind, "")
+        return ""
+
+    def beside_words(self, name: Callable[[str], str] | None = None) -> str:
+        """How near the encoder kept is to its teachers, and how fast; empty without teachers.
+
+        `name` gives the name of a score; by default, it is that of the log.
+        """
+        if self.beside_teachers is None:
+            return ""
+        called = name or self._short_name
+        parts = [each.words(called(each.score)) for each in self.nearness]
+        told = self.agreement
+        if told:
+            parts.append(speed_words(told))
+        return f"beside {teacher_words(self.beside_teachers.names)}: {', '.join(parts)}"
+
+    @property
     def changes(self) -> list[str]:
         """The scores x 100 before and after, with the interval of each change."""
         return [gain.words for gain in self.gains]
+
+    @property
+    def all_changes(self) -> list[str]:
+        """The changes from the start, behind how near a student is to its teachers."""
+        beside = self.beside_words()
+        if not beside:
+            return self.changes
+        return [beside, *self.changes]
 
     @property
     def place_of_kept(self) -> str:
@@ -347,7 +553,25 @@ class RunEvaluation(Result):
         verdict = str(self.verdict)
         if not self.selected_step:
             return verdict
-        return "; ".join([verdict, *self.changes])
+        return "; ".join([verdict, *self.all_changes])
+
+
+def teacher_words(names: Sequence[str]) -> str:
+    """The teachers as logs name them, such as "the teacher all-minilm"."""
+    short = [FOLDERS.sub("", name) for name in names]
+    if len(short) == 1:
+        return f"the teacher {short[0]}"
+    return f"the teachers {' and '.join(short)}"
+
+
+def speed_words(told: Agreement) -> str:
+    """How much faster the student encodes than its teachers do."""
+    ratio = told.student.sentences_per_second / told.teachers.sentences_per_second
+    speeds = (
+        f"{told.student.sentences_per_second:,.0f} sentences a second where the teacher encodes "
+        f"{told.teachers.sentences_per_second:,.0f}"
+    )
+    return f"{ratio:.1f} times as fast ({speeds})"
 
 
 def place_of_step(step: int, share: float) -> str:

@@ -54,7 +54,13 @@ from isotune.report.stages import (
 )
 from isotune.report.templates import template
 from isotune.report.titles import score_title, score_titles
-from isotune.report.verdict import advised, gain_sentence, open_questions, shared_scores
+from isotune.report.verdict import (
+    advised,
+    beside_teachers,
+    gain_sentence,
+    open_questions,
+    shared_scores,
+)
 
 SHOWN_NEIGHBOURS = 8
 """The sentences with another nearest sentence that the page shows at most."""
@@ -98,13 +104,14 @@ def write_report(run: Path) -> Path:
 def _outcome(evaluation: RunEvaluation | None) -> dict[str, Any]:
     """What the page says first."""
     if evaluation is None:
-        return {"helped": False, "advice": "", "headline": ""}
+        return {"helped": False, "advice": "", "headline": "", "beside": ""}
     headline = ""
     if evaluation.headline:
         headline = gain_sentence(evaluation.headline)
     return {
-        "helped": evaluation.verdict.word == "NEW",
+        "helped": evaluation.verdict.word == "NEW" and not evaluation.verdict.but,
         "advice": advised(evaluation),
+        "beside": beside_teachers(evaluation),
         "headline": headline,
     }
 
