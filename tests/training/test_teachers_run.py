@@ -24,7 +24,7 @@ from isotune.evaluation.run_results import (
     RunEvaluation,
     Verdict,
 )
-from isotune.report.verdict import beside_teachers, gain_sentence
+from isotune.report.verdict import gain_sentence, outcome_sentences
 from isotune.training import Result
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
@@ -154,7 +154,8 @@ def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path)
     assert near.teachers == evaluate(BUNDLED_MODEL, near.score).scores()[near.score]
     assert f"{near.words(near.score)}\n" in log(run.folder)
     assert run.evaluation.beside_words() in run.evaluation.decision
-    assert escape(beside_teachers(run.evaluation)) in page
+    (sentence,) = outcome_sentences(run.evaluation)
+    assert escape(sentence) in page
     student = str(run.folder / "encoder")
     commands = suggested(run)
     for name in ("label", "evaluate"):

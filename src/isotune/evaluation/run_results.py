@@ -18,6 +18,7 @@ from isotune.evaluation.results import (
     Finite,
     Result,
     RetrievalResult,
+    TransferResult,
     interval_ends,
 )
 
@@ -25,7 +26,9 @@ WORDS = {"NEW": "NEW", "KEEP": "KEEP {had}", "CAN'T TELL": "CAN'T TELL, keep {ha
 """The verdicts as the log says them; `had` is what the user had before."""
 
 UNJUDGED = "nobody has scored pairs of this text"
-CLASSIFIED = "its vectors stay as they are, and the classifier reads them"
+CLASSIFIED = "no stage tunes the encoder"
+NOT_TUNED = "tuning the encoder gains no more than chance"
+WITH_CLASSIFIER = "the start, with the new classifier on its vectors"
 TAUGHT = f"it agrees more with its teachers, but {UNJUDGED}"
 LIKE_TEACHERS = "it agrees more with its teachers, by more than chance"
 NOT_TAUGHT = "it agrees no more with its teachers than the start"
@@ -113,7 +116,10 @@ class Verdict(Result):
     why: str
 
     had: str = "the start"
-    """What the user had before the run: the start, or the teachers of a student."""
+    """What to keep unless the word is NEW: the start, or the teachers of a student.
+
+    A start may be kept with the new classifier of the run.
+    """
 
     but: str = ""
     """What speaks against the encoder kept, although it is advised, and what is better."""
@@ -268,6 +274,12 @@ class RunEvaluation(Result):
     tunes: bool = True
     """Whether a stage tunes the encoder. A classifier leaves the encoder as it is."""
 
+    classified: str = ""
+    """The task of the rows set apart whose labels the new classifier predicts.
+
+    It is empty if the run keeps no such classifier.
+    """
+
     ends: tuple[str, ...] = ()
     """Why each stage ended."""
 
@@ -297,7 +309,7 @@ class RunEvaluation(Result):
         """
         judged = self._judged
         but = ""
-        if judged.word == "NEW":
+        if judged.word == "NEW" or self._keeps_start_with_classifier:
             but = self.shortcomings(self._short_name)
         return judged.model_copy(update={"had": self._had, "but": but})
 
@@ -341,10 +353,17 @@ class RunEvaluation(Result):
 
     @property
     def _had(self) -> str:
-        """What the user had before: the start, or the teachers of a student."""
+        """What to keep unless the word is NEW."""
+        if self._keeps_start_with_classifier:
+            return WITH_CLASSIFIER
         if self.beside_teachers is None or self.start_is_encoder:
             return "the start"
         return teacher_words(self.beside_teachers.names)
+
+    @property
+    def _keeps_start_with_classifier(self) -> bool:
+        """Whether the encoder kept is the start, and a new classifier reads its vectors."""
+        return bool(self.classified) and not self.selected_step
 
     @property
     def _judged(self) -> Verdict:
@@ -353,6 +372,8 @@ class RunEvaluation(Result):
             return self._verdict_of_labels(*self.labels)
         if not self.tunes:
             return Verdict(word="KEEP", why=CLASSIFIED)
+        if self._keeps_start_with_classifier:
+            return Verdict(word="KEEP", why=NOT_TUNED)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
         if self.worse:
@@ -534,13 +555,41 @@ class RunEvaluation(Result):
         """The scores x 100 before and after, with the interval of each change."""
         return [gain.words for gain in self.gains]
 
+    def classifier_words(self) -> str:
+        """How well the new classifier predicts the rows set apart, beside what knows no vectors.
+
+        It is empty if the run keeps no such classifier.
+        """
+        for task in self.after.tasks:
+            if not self.classified or task.name != self.classified:
+                continue
+            if not isinstance(task, TransferResult):
+                values = [f"{name} {100 * value:.2f}" for name, value in task.scores().items()]
+                return f"the classifier, on the rows set apart: {', '.join(values)}"
+            rivals = []
+            if self.selected_step:
+                before = self.before.scores()[task.name]
+                rivals.append(f"one on the start's vectors {100 * before:.2f}")
+            for control in reversed(self.after.controls):
+                scores = control.scores()
+                if task.name in scores:
+                    rivals.append(f"{control.name} {100 * scores[task.name]:.2f}")
+            beside = ", ".join(rivals)
+            rows = counted(task.rows, "row")
+            return (
+                f"the classifier labels {100 * task.accuracy:.2f} % of {rows} set apart right "
+                f"({beside})"
+            )
+        return ""
+
     @property
     def all_changes(self) -> list[str]:
-        """The changes from the start, behind how near a student is to its teachers."""
-        beside = self.beside_words()
-        if not beside:
-            return self.changes
-        return [beside, *self.changes]
+        """The changes from the start.
+
+        How good a classifier is, and how near a student is to its teachers, comes first.
+        """
+        said = [self.classifier_words(), self.beside_words(), *self.changes]
+        return [words for words in said if words]
 
     @property
     def place_of_kept(self) -> str:
@@ -552,7 +601,7 @@ class RunEvaluation(Result):
         """The verdict and the changes, in one line."""
         verdict = str(self.verdict)
         if not self.selected_step:
-            return verdict
+            return "; ".join(filter(None, [verdict, self.classifier_words()]))
         return "; ".join([verdict, *self.all_changes])
 
 

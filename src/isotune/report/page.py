@@ -56,9 +56,10 @@ from isotune.report.templates import template
 from isotune.report.titles import score_title, score_titles
 from isotune.report.verdict import (
     advised,
-    beside_teachers,
     gain_sentence,
+    helped,
     open_questions,
+    outcome_sentences,
     shared_scores,
 )
 
@@ -109,9 +110,9 @@ def _outcome(evaluation: RunEvaluation | None) -> dict[str, Any]:
     if evaluation.headline:
         headline = gain_sentence(evaluation.headline)
     return {
-        "helped": evaluation.verdict.word == "NEW" and not evaluation.verdict.but,
+        "helped": helped(evaluation),
         "advice": advised(evaluation),
-        "beside": beside_teachers(evaluation),
+        "beside": " ".join(outcome_sentences(evaluation)),
         "headline": headline,
     }
 

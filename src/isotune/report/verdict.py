@@ -39,12 +39,20 @@ def reason(evaluation: RunEvaluation) -> str:
     return why
 
 
-def beside_teachers(evaluation: RunEvaluation) -> str:
-    """How near a student is to its teachers, in a sentence; empty without teachers."""
-    said = evaluation.beside_words(score_title)
-    if not said:
-        return ""
-    return f"{said[0].upper()}{said[1:]}."
+def helped(evaluation: RunEvaluation) -> bool:
+    """Whether the run made something to use: a new encoder, or a classifier."""
+    verdict = evaluation.verdict
+    is_useful = verdict.word == "NEW" or bool(evaluation.classified)
+    return is_useful and not verdict.but
+
+
+def outcome_sentences(evaluation: RunEvaluation) -> list[str]:
+    """How good a classifier is, and how near a student is to its teachers, in sentences."""
+    sentences = []
+    for said in (evaluation.classifier_words(), evaluation.beside_words(score_title)):
+        if said:
+            sentences.append(f"{said[0].upper()}{said[1:]}.")
+    return sentences
 
 
 def gain_title(gain: Gain) -> str:

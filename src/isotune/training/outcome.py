@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.encoder.classifier import Classifier
-from isotune.encoder.classifier_head import ClassifierHead
+from isotune.encoder.classifier_head import ClassifierHead, tasks_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.finished import is_finished_encoder
 from isotune.encoder.options import EncoderOptions
@@ -120,7 +120,7 @@ class Result:
     def __repr__(self) -> str:
         verdict: object = self.verdict or f"none, {self.stopped} stopped the run"
         changes: Sequence[str] = ()
-        if self.evaluation and self.evaluation.selected_step:
+        if self.evaluation and (self.evaluation.selected_step or self.evaluation.classified):
             changes = self.evaluation.all_changes
         return (
             f"run:     {self.folder}\n"
@@ -308,6 +308,7 @@ def compare_with_start(
         "agreement": taught.agreement,
         "beside_teachers": beside_teachers(teachers, after.on_tasks),
         "start_is_encoder": is_finished_encoder(yardsticks.model),
+        "classified": _classified(kept, compared_on.tasks),
     }
     comparison = comparison.model_copy(update=added)
     _tell_scores(recorder, comparison)
@@ -316,6 +317,13 @@ def compare_with_start(
     write = partial(_write, run, comparison, compared_on, before, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
+
+
+def _classified(kept: Path, tasks: Sequence[Task]) -> str:
+    """The task of labels set apart, where the kept encoder has a classifier; else empty."""
+    if NAME in [task.name for task in tasks] and tasks_of(kept):
+        return NAME
+    return ""
 
 
 def _why_the_start(recipe: Recipe) -> str:

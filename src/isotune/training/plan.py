@@ -27,7 +27,7 @@ from isotune.kernels.device import default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
 from isotune.methods.method import Method
-from isotune.methods.options import Use
+from isotune.methods.options import ClassifierOptions, Use
 from isotune.recipes import (
     MODEL_KINDS,
     Recipe,
@@ -269,7 +269,9 @@ class Plan:
         recorder.say(f"disk: {self.disk}")
         if self.recipe.teachers:
             recorder.say(self._told_held_out())
-        if not self.by_rows:
+        if isinstance(self.run_data.divided, LabelledData) and not self.recipe.dev_task:
+            recorder.say(self._told_labels())
+        elif not self.by_rows:
             recorder.say(f"dev data: {self.recipe.dev}{self._words_of_kept_step()}")
 
     def _told_held_out(self) -> str:
@@ -280,6 +282,17 @@ class Plan:
                 f"{text}; too few, or read only once: agreement with the teachers is not measured"
             )
         return f"{text}; on {len(self.held_out)} of them the encoder is compared with its teachers"
+
+    def _told_labels(self) -> str:
+        """Which encoder a run on labels keeps that has no dev data."""
+        if not self.tunes:
+            return "the encoder stays as it is, and a classifier learns to read its vectors"
+        if isinstance(self.recipe.stages[-1].options, ClassifierOptions):
+            return (
+                "the last step is kept if it predicts the labels of the rows set apart better than "
+                "the start does, by more than chance; else the start is kept"
+            )
+        return _kept_without_dev(self.recipe.stages[-1].training)
 
     def _words_of_kept_step(self) -> str:
         """Which step is kept without dev data; empty with them."""

@@ -132,6 +132,8 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield from _label(run)
     if run.is_student:
         yield from _compare_with_teachers(run)
+    elif run.model == BUNDLED_MODEL and run.predicts:
+        yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
     elif run.model == BUNDLED_MODEL:
         yield from _compare_with_finished(run)
     if not run.predicts:
