@@ -177,10 +177,13 @@ def test_a_stopped_run_of_two_steps_ends_as_one_that_was_not_stopped(
     learn: Train, labelled: list[LabelledSentence], two_steps: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "labelled.tsv"
-    lines = ["sentence\tlabel", *("\t".join(row) for row in labelled)]
+    lines = ["words\tlength", *("\t".join(row) for row in labelled)]
     source.write_text("\n".join(lines) + "\n")
-    whole = learn(sources=str(source), recipe=two_steps)
-    resumed = stop_and_resume(learn, 4, sources=str(source), recipe=two_steps)
+    columns = {"sentence": "words", "label": "length"}
+    options: dict[str, Any] = {"sources": str(source), "recipe": two_steps, "columns": columns}
+    whole = learn(**options)
+    resumed = stop_and_resume(learn, 4, **options)
+    assert resumed.classifier.head.settings.columns == ("words",)
     assert_same_end(whole.folder, resumed.folder)
     expected = load_file(whole.folder / "encoder/classifier/model.safetensors")
     found = load_file(resumed.folder / "encoder/classifier/model.safetensors")

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from torch import Tensor
 
+from isotune.data import Pair, Sentence
 from isotune.data.draws import derive_seed
+from isotune.data.rows import text_fields
 from isotune.data.sources import FromPython
 from isotune.encoder.classifier_head import ClassifierHead
 from isotune.encoder.encoder import Encoder
@@ -410,7 +412,13 @@ class _Run:
 
     def _heads_by_task(self) -> dict[str, ClassifierHead]:
         """The classifiers to save; that of the only feed has no name."""
-        heads = dict(self.heads)
+        heads = {}
+        for name, head in self.heads.items():
+            fields = text_fields(Pair if head.settings.pairs else Sentence)
+            named = [field for field in fields if field in self.recipe.columns]
+            columns = [self.recipe.columns[field] for field in named]
+            # The name of one text of a pair says too little.
+            heads[name] = head.with_columns(columns if named == list(fields) else ())
         if ROWS in heads:
             heads[""] = heads.pop(ROWS)
         return heads

@@ -233,15 +233,13 @@ def _predict(run: EndedRun) -> Iterator[str]:
     task = ""
     if len(tasks) > 1:
         task = f" --task {shlex.quote(tasks[0])}"
-    columns = ""
-    for field in PREDICTED_FIELDS:
-        if field in run.recipe.columns:
-            columns += f" {shlex.quote(f'{field}={run.recipe.columns[field]}')}"
-    if columns:
-        columns = f" --columns{columns}"
+    named = [run.recipe.columns[field] for field in PREDICTED_FIELDS if field in run.recipe.columns]
+    where = ""
+    if named:
+        where = f", whose text is in {' and '.join(named)}; --columns names others"
     out = shlex.quote(f"{run.folder}-predicted.csv")
-    yield "predict new texts by the classifier; FILE stands for a file of them:"
-    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{columns}{task} --out {out}"
+    yield f"predict new texts by the classifier; FILE stands for a file of them{where}:"
+    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{task} --out {out}"
 
 
 def _encoder_words(encoder: str) -> str:
