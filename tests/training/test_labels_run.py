@@ -12,6 +12,7 @@ import isotune
 from isotune.data import LabelledSentence
 from isotune.data.draws import derive_seed
 from isotune.errors import InputError
+from isotune.evaluation.examples import EXAMPLES, Examples
 from isotune.evaluation.results import Difference
 from isotune.evaluation.run_results import CLASSIFIED, NOT_TUNED, WITH_CLASSIFIER
 from isotune.methods.classifier import has_label
@@ -117,6 +118,13 @@ def test_a_classifier_is_kept_beside_an_encoder_that_stays_as_it_is(
     assert f"T{told[1:]}." in page
     assert "Keep the start, with the new classifier on its vectors" in page
     assert "<strong>Warning.</strong>" not in page
+    assert "Which labels are confused" in page
+    examples = Examples.read(result.folder / EXAMPLES).labels
+    assert examples is not None
+    assert sum(map(sum, examples.counts)) == evaluation.after.tasks[0].rows
+    assert ("Examples</h2>" in page) is bool(examples.mistaken)
+    sure = [text for text in examples.mistaken if text.chance is not None]
+    assert len(sure) == len(examples.mistaken)
     start = isotune.Encoder.load(tiny_model).encode([labelled[0].sentence])
     assert (result.encoder.encode([labelled[0].sentence]) == start).all()
     assert result.classifier.labels == ("long", "short")

@@ -271,7 +271,7 @@ class ReportData:
             warnings=records["warning"],
             evaluation=evaluation,
             changes=_read_unless_start(run / CHANGES, TextChanges.read, evaluation),
-            examples=_read_unless_start(run / EXAMPLES, Examples.read, evaluation),
+            examples=_examples(run / EXAMPLES, evaluation),
             points=points,
             scored=points.get("task"),
             next=next_steps(_read_if_there(run / NEXT, read_json, [])),
@@ -408,6 +408,18 @@ def _read_unless_start(
     if evaluation is None or not evaluation.selected_step:
         return None
     return _read_if_there(path, read, None)
+
+
+def _examples(path: Path, evaluation: RunEvaluation | None) -> Examples | None:
+    """The examples of a run; those of its classifier alone, if the start was kept."""
+    if evaluation is None:
+        return None
+    examples = _read_if_there(path, Examples.read, None)
+    if examples is None or evaluation.selected_step:
+        return examples
+    if not evaluation.classified:
+        return None
+    return Examples(labels=examples.labels)
 
 
 def _begun(environment: Mapping[str, Any]) -> datetime | None:

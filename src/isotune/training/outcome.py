@@ -50,6 +50,8 @@ from isotune.evaluation.examples import (
     pair_examples,
 )
 from isotune.evaluation.intervals import interval
+from isotune.evaluation.label_examples import label_examples
+from isotune.evaluation.labelled import LabelsApart
 from isotune.evaluation.results import Difference, Evaluation, printed
 from isotune.evaluation.run_results import (
     DevGain,
@@ -533,6 +535,8 @@ def _examples(
             texts = list(zip(task.pairs.sentence1, task.pairs.sentence2, strict=True))
             found["people"] = pair_examples(texts, task.pairs.scores, old, new)
             found["people_of"] = name
+        if isinstance(task, LabelsApart) and "labels" not in found:
+            found["labels"] = label_examples(task, old, new)
         if isinstance(task, RetrievalTask) and "answers" not in found:
             found["answers"] = answer_examples(task, old, new)
             found["answers_of"] = name
