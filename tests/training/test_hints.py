@@ -154,6 +154,7 @@ def test_the_gains_of_adapt_are_those_of_the_results() -> None:
         gained = read_recipe("adapt")["gained"]
         assert words in gained.replace(" points", "")
         assert f"(median {median(changes):+.1f})" in gained.partition(name)[2]
+        assert round(median(changes), 1) == read_recipe("adapt")["usual_gain"]
 
 
 def test_pairs_that_the_user_labels_compare_both_encoders(

@@ -52,6 +52,8 @@ from isotune.evaluation.examples import (
 from isotune.evaluation.intervals import interval
 from isotune.evaluation.label_examples import label_examples
 from isotune.evaluation.labelled import LabelsApart
+from isotune.evaluation.labelling.choose import chosen_agreement
+from isotune.evaluation.labelling.needed import USUAL_COUNT
 from isotune.evaluation.results import Difference, Evaluation, printed
 from isotune.evaluation.run_results import (
     DevGain,
@@ -61,6 +63,7 @@ from isotune.evaluation.run_results import (
     teacher_words,
 )
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
+from isotune.evaluation.vectors import unit_length
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.training.judges import CandidateJudges, Judges, find_judges, trained_rows
@@ -316,7 +319,7 @@ def compare_with_start(
     _tell_scores(recorder, comparison)
     _tell_labels(recorder, after.on_tasks)
     _tell_controls(recorder, comparison.after)
-    write = partial(_write, run, comparison, compared_on, before, after, taught.examples)
+    write = partial(_write, run, comparison, yardsticks, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
 
@@ -545,15 +548,31 @@ def _examples(
     return Examples(**found)
 
 
+def _label_agreement(
+    comparison: RunEvaluation, yardsticks: Yardsticks, after: MeasuredEncoder
+) -> float:
+    """How alike the encoders are that labels would compare, on pairs that a person would score.
+
+    These are the start and the kept encoder; or a student that is no alternative to its start, and
+    its teachers.
+    """
+    vectors = [unit_length(yardsticks.start.text), unit_length(after.text)]
+    teachers = yardsticks.teachers
+    if teachers and teachers.held_out and after.held_out and not comparison.start_is_encoder:
+        vectors = [teachers.held_out.vectors, after.held_out.vectors]
+    return chosen_agreement(vectors, USUAL_COUNT)
+
+
 def _write(
     run: RunContext,
     comparison: RunEvaluation,
-    compared_on: ComparedOn,
-    before: MeasuredEncoder,
+    yardsticks: Yardsticks,
     after: MeasuredEncoder,
     taught: PairExamples | None,
 ) -> None:
     folder = run.folder
+    compared_on = yardsticks.compared_on
+    before = yardsticks.start
     examples = _examples(compared_on, comparison, before, after, taught)
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     write_text(folder / EXAMPLES, examples.model_dump_json() + "\n")
@@ -572,6 +591,8 @@ def _write(
     if len(compared_on.sentences) < FEWEST_SENTENCES:
         return
     changes = compare_text(before.text, after.text, compared_on.sentences)
+    alike = _label_agreement(comparison, yardsticks, after)
+    changes = changes.model_copy(update={"label_agreement": alike})
     write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
     other = round((1 - changes.same_nearest) * changes.sentences)
     if other:

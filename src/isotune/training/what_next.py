@@ -23,7 +23,7 @@ from isotune.data.sources import read_records
 from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
-from isotune.evaluation.labelling.needed import words_of_needed
+from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
 from isotune.evaluation.run_results import LIKE_TEACHERS, SEARCH_REMEDY, TAUGHT, UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
@@ -152,7 +152,10 @@ def _label(run: EndedRun) -> Iterator[str]:
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
     columns = _columns_words(_text_column(run))
     yield "which encoder is better for this text? Pairs that you score can tell:"
-    yield from _what_labels_show(run)
+    told = list(_what_labels_show(run))
+    yield from told
+    if any(line.startswith(DO_NOT_LABEL) for line in told):
+        yield "if you expect a larger gain, these commands ask for scores, and compare by them:"
     yield f"  isotune label {shlex.quote(source)}{columns} --encoders {encoders} --out {pairs}"
     yield f"  isotune evaluate {encoders} --tasks {pairs}"
 
@@ -162,9 +165,11 @@ def _what_labels_show(run: EndedRun) -> Iterator[str]:
     changes = run.folder / CHANGES
     # There is no such file if the text can't be read again.
     if changes.exists():
-        needed = words_of_needed(TextChanges.read(changes).agreement)
-        if needed:
-            yield needed
+        found = TextChanges.read(changes)
+        agreement = found.label_agreement
+        if agreement is None:
+            agreement = found.agreement
+        yield from forecast_lines(agreement, run.recipe.usual_gain)
     if run.recipe.gained:
         yield f"what runs of this recipe gained: {run.recipe.gained}"
 
