@@ -52,6 +52,36 @@ def geometry_scores(task: str) -> list[str]:
     return [f"{task}-{measure}" for measure in MEASURES]
 
 
+MEASURE_TITLES: Mapping[str, str] = {
+    "ndcg@10": "nDCG@10",
+    "mrr@10": "MRR@10",
+    "recall@1": "Recall@1",
+    "recall@10": "Recall@10",
+    "recall@100": "Recall@100",
+    "macro-f1": "macro F1",
+    "micro-f1": "micro F1",
+    "f1": "F1",
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "alignment": "alignment",
+    "uniformity": "uniformity",
+    "mean_cosine": "mean cosine",
+    "effective_rank": "effective rank",
+}
+"""What the measures behind the names of tasks are called."""
+
+ENDING = re.compile(rf"(?<=.)-({'|'.join(MEASURE_TITLES)})$", re.DOTALL)
+"""What a score's name has behind that of its task."""
+
+
+def score_words(score: str) -> str:
+    """A score's name in words: "faq.csv (MRR@10)" for "faq.csv-mrr@10"."""
+    ending = ENDING.search(score)
+    if ending is None:
+        return score
+    return f"{score[: ending.start()]} ({MEASURE_TITLES[ending[1]]})"
+
+
 def printed(score: str, value: float) -> str:
     """A score's value as text: x 100, but for `MEASURES`."""
     if score.endswith(MEASURES):
@@ -471,13 +501,12 @@ class Comparison(Result):
         lines = [_scores_side_by_side(scores)]
         heading = ""
         for difference in self.differences:
+            name = score_words(difference.score)
             encoders = f"{difference.encoder} against {difference.against}"
             if encoders != heading:
                 heading = encoders
                 lines.append(f"\n{heading}, with the 95 % interval of the difference")
-            lines.append(
-                f"{difference.score}  {100 * difference.difference:+.2f} ({difference.words})"
-            )
+            lines.append(f"{name}  {100 * difference.difference:+.2f} ({difference.words})")
         for evaluation in self.evaluations:
             lines += unbeaten_lines(evaluation, evaluation.encoder)
         return "\n".join(lines)

@@ -20,6 +20,7 @@ from isotune.evaluation.results import (
     RetrievalResult,
     TransferResult,
     interval_ends,
+    score_words,
 )
 
 WORDS = {"NEW": "NEW", "KEEP": "KEEP {had}", "CAN'T TELL": "CAN'T TELL, keep {had} for now"}
@@ -528,6 +529,10 @@ class RunEvaluation(Result):
             )
             found.append(nearness)
         return found
+
+    def score_words(self, score: str) -> str:
+        """The name of a score with what is measured, as the log says it."""
+        return f"{score_words(score)}{self._measure_of(score)}"
 
     def _measure_of(self, score: str) -> str:
         """What the score of a task is, if it is no correlation, such as " (nDCG@10)"."""

@@ -94,6 +94,7 @@ def write_report(run: Path) -> Path:
         printed=printed,
         place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
+        ways=_ways([*data.before.values(), *data.after.values()]),
         measures=FIRST_MEASURE,
         neighbours=NEIGHBOURS,
     )
@@ -420,6 +421,17 @@ def _examples(path: Path, evaluation: RunEvaluation | None) -> Examples | None:
     if not evaluation.classified:
         return None
     return Examples(labels=examples.labels)
+
+
+def _ways(results: Sequence[Correlations]) -> Mapping[str, str]:
+    """The ways to put subsets together; the first alone where all give the same."""
+    for result in results:
+        for aggregates in (result.spearman, result.pearson):
+            values = {_x100(value) for _, value in aggregates}
+            if len(values) > 1:
+                return AGGREGATIONS
+    first, *_ = AGGREGATIONS
+    return {first: AGGREGATIONS[first]}
 
 
 def _begun(environment: Mapping[str, Any]) -> datetime | None:

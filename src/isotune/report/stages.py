@@ -13,6 +13,7 @@ from typing import Any
 
 from isotune.errors import InputError
 from isotune.evaluation.examples import EXAMPLES
+from isotune.evaluation.results import MEASURE_TITLES
 from isotune.evaluation.run_results import place_of_step
 from isotune.evaluation.text_changes import CHANGES
 
@@ -39,13 +40,7 @@ OPTIONAL = (
 )
 """The files of a run that may be missing: a report or a card is written without what they say."""
 
-METRIC_TITLES = {
-    "spearman": "Spearman",
-    "pearson": "Pearson",
-    "matthews": "Matthews",
-    "f1": "F1",
-    "ndcg@10": "nDCG@10",
-}
+METRIC_TITLES = {**MEASURE_TITLES, "matthews": "Matthews"}
 """The metrics whose titles are not their names."""
 
 

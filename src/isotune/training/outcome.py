@@ -435,10 +435,11 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
         "accuracies and measures of rankings are multiplied by 100"
     )
     intervals = {gain.score: f" ({gain.words})" for gain in comparison.differences}
+    title = comparison.score_words
     before = comparison.before.scores()
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
-        recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+        recorder.say(f"{title(name)}: {change}{intervals.get(name, '')}")
     for gain in comparison.gains:
         if gain.kind == "agreement":
             recorder.say(gain.words)

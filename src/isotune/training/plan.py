@@ -9,10 +9,14 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
-from isotune.data import ScoredPairs
+from isotune.data import ScoredPairs, Sentence
+from isotune.data.derived import RowQuery
 from isotune.data.held_out import ONE_OF
+from isotune.data.rows import no_column
+from isotune.data.sources import read_records
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
@@ -80,12 +84,24 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
         pairs=choice.pairs,
         with_stand_ins=choice.stand_ins,
     )
+    if request.rows is None:
+        _check_columns(recipe)
     labelled = read_labelled(recipe, request.rows)
     if labelled:
         recipe = with_labels(recipe, labelled)
     precision = workers.on_rank_zero(_faster_precision)
     whole = _with_whole_paths(recipe.with_precision(precision))
     return ChosenRecipe(whole, chosen_by_model, labelled)
+
+
+def _check_columns(recipe: Recipe) -> None:
+    """Refuses columns that a file lacks, before anything is printed or made."""
+    for source in filter(is_file, recipe.data):
+        for file in read_records(source, RowQuery(Sentence)):
+            for _, record in islice(file.records, 1):
+                for column in recipe.columns.values():
+                    if column not in record:
+                        raise no_column(file.place, column, list(record))
 
 
 def _faster_precision() -> str:
