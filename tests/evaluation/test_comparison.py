@@ -11,7 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from isotune.errors import InputError
-from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
+from isotune.evaluation import (
+    Comparison,
+    RunEvaluation,
+    TransferTask,
+    compare,
+    difference_table,
+    evaluate,
+)
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_resampled, resampled_scores
 from isotune.evaluation.results import Cost
@@ -91,6 +98,14 @@ def test_a_comparison_prints_as_a_table(compared: Comparison) -> None:
     assert len({len(line) for line in lines[:6]}) == 1
     assert len(str(compared)) < 1100
     assert str(compared.evaluations[0]).splitlines()[1].split()[0] == "stsb-open"
+
+
+def test_the_table_of_differences_has_no_row_for_the_first_encoder(compared: Comparison) -> None:
+    table = difference_table(compared)
+    names, *_, ranks = table.columns
+    assert list(map(str, names.cells)) == ["loud", "faint"]
+    assert list(map(str, ranks.cells)) == ["3", "1"]
+    assert str(table.caption) == "Rank of words: 1 on STS-B open"
 
 
 def test_a_comparison_prints_the_correlation_that_was_asked_for() -> None:

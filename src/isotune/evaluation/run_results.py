@@ -31,7 +31,7 @@ CLASSIFIED = "no stage tunes the encoder"
 NOT_TUNED = "tuning the encoder gains no more than chance"
 WITH_CLASSIFIER = "the start, with the new classifier on its vectors"
 TAUGHT = f"it agrees more with its teachers, but {UNJUDGED}"
-LIKE_TEACHERS = "it agrees more with its teachers, by more than chance"
+LIKE_TEACHERS = "it agrees more with its teachers than its start does, by more than chance"
 NOT_TAUGHT = "it agrees no more with its teachers than the start"
 DEV_GAINS_NOTHING = "the dev data gain nothing"
 WORSE = "it is worse by more than chance on"
@@ -336,7 +336,7 @@ class RunEvaluation(Result):
             if teachers:
                 better |= teachers
                 remedy = f"{remedy}, or by the teacher" if remedy else "use the teacher"
-            measure = self._measure_of(score)
+            measure = self.measure_of(score)
             found.append(Shortfall(score, measure, kept[score], better, remedy))
         return found
 
@@ -473,7 +473,7 @@ class RunEvaluation(Result):
                 after[each.score],
                 each.low,
                 each.high,
-                self._measure_of(each.score),
+                self.measure_of(each.score),
                 each.words,
             )
             gains.append(gain)
@@ -522,7 +522,7 @@ class RunEvaluation(Result):
                 continue
             nearness = Nearness(
                 each.score,
-                self._measure_of(each.score),
+                self.measure_of(each.score),
                 student[each.score],
                 teachers[each.score],
                 each,
@@ -532,9 +532,9 @@ class RunEvaluation(Result):
 
     def score_words(self, score: str) -> str:
         """The name of a score with what is measured, as the log says it."""
-        return f"{score_words(score)}{self._measure_of(score)}"
+        return f"{score_words(score)}{self.measure_of(score)}"
 
-    def _measure_of(self, score: str) -> str:
+    def measure_of(self, score: str) -> str:
         """What the score of a task is, if it is no correlation, such as " (nDCG@10)"."""
         for task in self.after.tasks:
             if task.name == score:

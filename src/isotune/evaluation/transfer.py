@@ -108,7 +108,7 @@ class TransferTask:
             dev_accuracy=outcome.dev_accuracy,
             regularisation=outcome.regularisation,
         )
-        columns = [targets, outcome.predictions]
+        columns: list[Floats | Integers] = [targets, outcome.predictions]
         if outcome.chances is not None:
             columns.append(outcome.chances)
         return result, np.stack(columns, 1).astype(np.float64)

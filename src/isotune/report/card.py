@@ -165,7 +165,8 @@ def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
             measures.update(task.scores())
     for name, score in before.items():
         if name not in measures:
-            yield score_title(name), 100 * score, 100 * after[name]
+            title = f"{score_title(name)}{evaluation.measure_of(name)}"
+            yield title, 100 * score, 100 * after[name]
 
 
 def _data(feeds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
