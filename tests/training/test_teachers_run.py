@@ -19,7 +19,6 @@ from isotune.errors import InputError
 from isotune.evaluation import evaluate
 from isotune.evaluation.run_results import (
     LIKE_TEACHERS,
-    SEARCH_REMEDY,
     TAUGHT,
     RunEvaluation,
     Verdict,
@@ -165,13 +164,16 @@ def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path)
     assert {words[1] for words in commands if words[0] in ("index", "serve")} == {student}
 
 
-def test_a_student_that_finds_less_than_words_is_suggested_for_no_search(
+@pytest.mark.parametrize("teachers", [{}, {"the teacher": 0.9}])
+def test_a_student_that_finds_less_than_words_and_its_teacher_is_suggested_for_no_search(
     train: Train,
     long_text: Path,
     texts: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    teachers: dict[str, float],
 ) -> None:
+    monkeypatch.setattr(RunEvaluation, "_better_teachers", lambda *_: teachers)
     verdict = Verdict(word="NEW", why="the gain is more than chance", but="words are better")
     monkeypatch.setattr(RunEvaluation, "verdict", property(lambda self: verdict))
     task = tmp_path / "search.tsv"
@@ -181,12 +183,15 @@ def test_a_student_that_finds_less_than_words_is_suggested_for_no_search(
     task.write_text("\n".join(lines) + "\n")
     run = train(**OPTIONS, steps=1, tasks=[f"retrieval:{task},query,answer"])
     (short,) = run.evaluation.shortfalls
-    assert short.remedy.startswith(SEARCH_REMEDY)
-    assert "BM25" in short.rivals
-    assert "so these commands search by the teacher" in log(run.folder)
-    assert {words[1] for words in suggested(run) if words[0] in ("index", "serve")} == {
-        BUNDLED_MODEL
-    }
+    assert list(short.rivals) == ["BM25"]
+    assert short.remedy.startswith("search by words beside the vectors (--hybrid)")
+    assert short.remedy.endswith("or use the teacher") is bool(teachers)
+    assert ("so these commands search by the teacher" in log(run.folder)) is bool(teachers)
+    searched = {words[1] for words in suggested(run) if words[0] in ("index", "serve")}
+    expected = str(run.folder / "encoder")
+    if teachers:
+        expected = BUNDLED_MODEL
+    assert searched == {expected}
     assert "<strong>Warning.</strong> Use the new encoder" in run.report.read_text("utf-8")
 
 

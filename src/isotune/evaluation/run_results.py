@@ -37,8 +37,6 @@ DEV_GAINS_NOTHING = "the dev data gain nothing"
 WORSE = "it is worse by more than chance on"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 
-SEARCH_REMEDY = "search by words beside the vectors (--hybrid)"
-
 FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
 """What the scores of tasks of these kinds are."""
 
@@ -145,14 +143,28 @@ class Shortfall(NamedTuple):
     """The score of the encoder kept."""
 
     rivals: Mapping[str, float]
-    """The scores of the controls, and of the teachers, that are better by more than chance."""
+    """The scores of the controls that are better by more than chance."""
 
-    remedy: str
-    """What to do about it; may be empty."""
+    teachers: Mapping[str, float]
+    """The score of the teachers, if it is better by more than chance too."""
+
+    is_search: bool
+    """Whether the task is one of search."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it; empty if nothing is known to be better."""
+        remedies = []
+        if self.is_search:
+            remedies.append("search by words beside the vectors (--hybrid)")
+        if self.teachers:
+            remedies.append("use the teacher")
+        return ", or ".join(remedies)
 
     def words(self, name: str) -> str:
         """What the log or a page says, with its name of the task."""
-        rivals = [f"{rival} ({100 * score:.2f})" for rival, score in self.rivals.items()]
+        better = {**self.rivals, **self.teachers}
+        rivals = [f"{rival} ({100 * score:.2f})" for rival, score in better.items()]
         said = f"{name}{self.measure} is {100 * self.kept:.2f}, below {' and '.join(rivals)}"
         if self.remedy:
             said += f": {self.remedy}"
@@ -328,21 +340,19 @@ class RunEvaluation(Result):
                 if each.high < 0 and each.score in self.own_tasks:
                     rivals.setdefault(each.score, {})[control.name] = scores[each.score]
         kept = self.after.scores()
+        searches = {task.name for task in self.after.tasks if isinstance(task, RetrievalResult)}
         found = []
         for score, better in rivals.items():
-            searches = any(task.name == score for task in self._retrievals)
-            remedy = SEARCH_REMEDY if searches else ""
-            teachers = self._better_teachers(score)
-            if teachers:
-                better |= teachers
-                remedy = f"{remedy}, or by the teacher" if remedy else "use the teacher"
-            measure = self.measure_of(score)
-            found.append(Shortfall(score, measure, kept[score], better, remedy))
+            shortfall = Shortfall(
+                score,
+                self.measure_of(score),
+                kept[score],
+                better,
+                self._better_teachers(score),
+                is_search=score in searches,
+            )
+            found.append(shortfall)
         return found
-
-    @property
-    def _retrievals(self) -> list[RetrievalResult]:
-        return [task for task in self.after.tasks if isinstance(task, RetrievalResult)]
 
     def _better_teachers(self, score: str) -> dict[str, float]:
         """The teachers' score under their name, if it is higher by more than chance."""

@@ -2,8 +2,9 @@
 
 A command that uses an encoder names the new one only after NEW, and else what the user had: the
 start, or the teacher of a student whose start is a language model. A student that finds less than
-words alone is suggested for no search. An encoder that was tuned to predict labels is not for
-search; its classifier predicts new texts. Of pairs, the second texts are searched, each once.
+its teacher and than words alone is suggested for no search. An encoder that was tuned to predict
+labels is not for search; its classifier predicts new texts. Of pairs, the second texts are
+searched, each once.
 """
 
 import json
@@ -24,7 +25,7 @@ from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
-from isotune.evaluation.run_results import LIKE_TEACHERS, SEARCH_REMEDY, TAUGHT, UNJUDGED
+from isotune.evaluation.run_results import LIKE_TEACHERS, TAUGHT, UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
@@ -78,16 +79,11 @@ class EndedRun:
 
     @property
     def searches(self) -> str:
-        """The encoder to search by: the advised one, unless a student finds less than words do."""
-        if self.is_student and self.finds_little:
+        """The encoder to search by: the advised one, unless words and the teacher find more."""
+        finds_little = any(each.is_search and each.teachers for each in self.comparison.shortfalls)
+        if self.is_student and finds_little:
             return self.had
         return self.advised
-
-    @property
-    def finds_little(self) -> bool:
-        """Whether a task of search that judges says that words alone find more."""
-        remedies = [each.remedy for each in self.comparison.shortfalls]
-        return any(remedy.startswith(SEARCH_REMEDY) for remedy in remedies)
 
     @property
     def had(self) -> str:
@@ -219,7 +215,7 @@ def _search(run: EndedRun) -> Iterator[str]:
         sources = (str(answers),)
     text = shlex.join(sources)
     if run.searches != run.advised:
-        yield "the student finds less than words alone, so these commands search by the teacher:"
+        yield "the student finds less than words alone do, so these commands search by the teacher:"
     if run.comparison.pooled and run.searches == run.model:
         yield (
             "the next commands don't pool the start as the run did, so its scores don't hold for "
