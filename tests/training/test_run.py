@@ -357,9 +357,9 @@ def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> 
     assert all(key.startswith(f"geometry:{pairs}-") for key in measured)
     name = f"geometry:{pairs}-uniformity"
     values = [side.scores()[name] for side in (result.evaluation.before, result.evaluation.after)]
-    assert (
-        "{}: {:.4f} -> {:.4f}\n".format(name, *values) in (result.folder / "train.log").read_text()
-    )
+    before, after = (f"{value:.4f}" for value in values)
+    line = f"geometry:{pairs} (uniformity): {before} -> {after}\n"
+    assert line in (result.folder / "train.log").read_text()
     assert not (
         result.folder / "cosines.npz"
     ).exists()  # there are no gold scores to draw them against
