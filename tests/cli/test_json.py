@@ -15,16 +15,15 @@ from isotune.evaluation.results import (
     Comparison,
     ControlResult,
     Correlations,
-    DevGain,
     Difference,
     Evaluation,
     GeometryResult,
     NamedScores,
     RetrievalResult,
-    RunEvaluation,
     STSResult,
     TransferResult,
 )
+from isotune.evaluation.run_results import DevGain, RunEvaluation
 from tests.cli.conftest import Call, Refused
 
 AGENTS = Path(__file__).parents[2].joinpath("AGENTS.md").read_text("utf-8")

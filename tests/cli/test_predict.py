@@ -63,6 +63,24 @@ def test_the_rows_are_printed_with_their_labels_and_probabilities(
         assert line.rstrip().split(maxsplit=2) == [label, f"{chance:.4f}", text]
 
 
+def test_the_column_of_the_training_is_read_where_a_file_has_it(
+    isotune: Call, saved: dict[str, Classifier], table: str
+) -> None:
+    head = saved["single"].head.with_columns(["review"])
+    Classifier(saved["single"].encoder, head).save("learned")
+    Path("reviews.csv").write_text("text,review\nno text,a dog\n")
+    code, _, err = isotune("predict", "learned", "reviews.csv", "--out", "p.csv")
+    assert code == 0
+    assert "reviews.csv: the text is read from review, as in training\n" in err
+    (row,) = csv.DictReader(Path("p.csv").read_text().splitlines())
+    assert [row["predicted"]] == saved["single"].predict(["a dog"])
+    # Another column that is named, and a file without the column, are read as before.
+    named = isotune("predict", "learned", "reviews.csv", "--columns", "sentence=text")
+    assert "as in training" not in named.err
+    assert "no text" in named.out
+    assert isotune("predict", "learned", table).out == isotune("predict", "single", table).out
+
+
 def test_only_the_first_rows_are_printed(isotune: Call, saved: dict[str, Classifier]) -> None:
     Path("many.txt").write_text("\n".join(["a dog"] * 30))
     out = isotune("predict", "single", "many.txt").out

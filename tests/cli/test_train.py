@@ -223,6 +223,16 @@ def test_a_run_on_a_terminal_stopped_by_ctrl_c_can_be_resumed(
     assert isotune("train", "--resume", "--out", "run") == (0, "run/report.html\n", ANY)
 
 
+def test_a_column_that_a_file_lacks_is_an_error_before_anything_is_printed(isotune: Call) -> None:
+    Path("faq.csv").write_text("question,answer\n" + "one text,another text\n" * 80)
+    for option in (["--pairs", "query", "answer"], ["--columns", "sentence=body"]):
+        code, out, err = isotune("train", "faq.csv", *option, "--out", "run")
+        assert (code, out) == (2, "")
+        (line,) = err.splitlines()
+        assert re.search(r"faq\.csv: no column '(query|body)'; it has 'question', 'answer'", line)
+        assert not Path("run").exists()
+
+
 def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused) -> None:
     pairs = tomllib.loads(isotune("train", "gone.csv", "--pairs", "title", "body", "--dry-run").out)
     assert pairs["columns"] == {"sentence1": "title", "sentence2": "body"}

@@ -17,7 +17,8 @@ from isotune.evaluation.agreement import (
     encode_held_out,
 )
 from isotune.evaluation.intervals import Floats, resampled_over_sentences
-from isotune.evaluation.results import Agreement, Cost
+from isotune.evaluation.results import Cost
+from isotune.evaluation.run_results import Agreement
 from isotune.evaluation.vectors import unit_length
 from tests.reference.statistics import score_of_draw
 

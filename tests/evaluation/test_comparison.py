@@ -11,18 +11,27 @@ import pytest
 from numpy.typing import NDArray
 
 from isotune.errors import InputError
-from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
+from isotune.evaluation import (
+    Comparison,
+    RunEvaluation,
+    TransferTask,
+    compare,
+    difference_table,
+    evaluate,
+)
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_resampled, resampled_scores
-from isotune.evaluation.results import (
+from isotune.evaluation.results import Cost
+from isotune.evaluation.run_results import (
     DEV_GAINS_NOTHING,
+    LIKE_TEACHERS,
     NOT_TAUGHT,
     TAUGHT,
     TRAINED_ON,
     WORDS,
     WORSE,
     Agreement,
-    Cost,
+    BesideTeachers,
     DevGain,
 )
 
@@ -91,6 +100,14 @@ def test_a_comparison_prints_as_a_table(compared: Comparison) -> None:
     assert str(compared.evaluations[0]).splitlines()[1].split()[0] == "stsb-open"
 
 
+def test_the_table_of_differences_has_no_row_for_the_first_encoder(compared: Comparison) -> None:
+    table = difference_table(compared)
+    names, *_, ranks = table.columns
+    assert list(map(str, names.cells)) == ["loud", "faint"]
+    assert list(map(str, ranks.cells)) == ["3", "1"]
+    assert str(table.caption) == "Rank of words: 1 on STS-B open"
+
+
 def test_a_comparison_prints_the_correlation_that_was_asked_for() -> None:
     encoders = {"words": Noisy(0), "loud": Noisy(1.0)}
     comparison = compare(encoders, "stsb-open", metric="pearson")
@@ -129,6 +146,7 @@ def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: obj
 
 SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
 COST = Cost(weights=1000, sentences_per_second=2.0)
+CHANCE = "the change may be chance"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +159,7 @@ COST = Cost(weights=1000, sentences_per_second=2.0)
             "nobody has scored pairs of this text",
         ),  # general pairs don't speak for it
         ({"ends": SURE, "own": True}, "NEW", "the gain is more than chance"),
-        ({"ends": UNSURE, "own": True}, "CAN'T TELL", "the change may be chance"),
+        ({"ends": UNSURE, "own": True}, "CAN'T TELL", CHANCE),
         ({"ends": LOSS}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"ends": LOSS, "dev": SURE}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"ends": UNSURE, "dev": SURE}, "NEW", "the gain is more than chance"),
@@ -164,6 +182,11 @@ COST = Cost(weights=1000, sentences_per_second=2.0)
         ({"taught": SURE}, "CAN'T TELL", TAUGHT),
         ({"taught": SURE, "ends": LOSS}, "CAN'T TELL", TAUGHT),
         ({"taught": SURE, "ends": SURE}, "CAN'T TELL", TAUGHT),
+        # Nobody would use a language model, the start of a student, in place of the student.
+        ({"taught": SURE, "student": True}, "NEW", LIKE_TEACHERS),
+        ({"taught": SURE, "ends": UNSURE, "own": True, "student": True}, "CAN'T TELL", CHANCE),
+        ({"taught": UNSURE, "student": True}, "KEEP", NOT_TAUGHT),
+        ({"taught": SURE, "step": 0, "student": True}, "KEEP", "no step was better"),
         ({"taught": UNSURE}, "KEEP", "it agrees no more with its teachers than the start"),
         (
             {"taught": UNSURE, "ends": SURE, "own": True},
@@ -198,13 +221,21 @@ def test_one_judge_decides(
     difference = compared.differences[0].model_copy(
         update={"difference": (low + high) / 2, "low": low, "high": high}
     )
-    start, kept, _ = compared.evaluations
+    start, kept, teacher = compared.evaluations
+    kept = kept.model_copy(update={"controls": ()})
     dev = None
     if "dev" in changes:
         ends = dict(zip(("low", "high"), changes["dev"], strict=True))
         after = 0.5 + sum(changes["dev"]) / 2
         dev = DevGain(name="mine", unit="pairs", rows=50, before=0.5, after=after, **ends)
     agreement = None
+    beside = None
+    had = "the start"
+    if "student" in changes:
+        beside = BesideTeachers(
+            names=("/models/large",), evaluation=teacher, differences=(compared.differences[2],)
+        )
+        had = "the teacher large"
     if "taught" in changes:
         ends = dict(zip(("low", "high"), changes["taught"], strict=True))
         agreement = Agreement(
@@ -222,11 +253,14 @@ def test_one_judge_decides(
         agreement=agreement,
         general_losses_count=agreement is None,
         trained_on=("mine",) if "trained" in changes else (),
+        beside_teachers=beside,
+        start_is_encoder=beside is None,
     )
     assert (run.verdict.word, run.verdict.why) == (word, why)
     assert RunEvaluation.model_validate_json(run.model_dump_json()) == run
-    assert json.loads(run.model_dump_json())["verdict"] == {"word": word, "why": why}
-    assert run.decision.startswith(f"{WORDS[word]}: {why}")
+    verdict = {"word": word, "why": why, "had": had, "but": ""}
+    assert json.loads(run.model_dump_json())["verdict"] == verdict
+    assert run.decision.startswith(f"{WORDS[word].format(had=had)}: {why}")
     assert ("start untrained" in run.decision) == (
         "labels" in changes and "own" not in changes and "step" not in changes
     )
@@ -239,6 +273,59 @@ def test_one_judge_decides(
     if why in rests_on:
         assert run.headline
         assert run.headline.kind == rests_on[why]
+
+
+def beaten_run(compared: Comparison, step: int = 20, **changes: Any) -> RunEvaluation:
+    """A run whose kept encoder is "loud", by its task better than the start; "words" taught it."""
+    teacher, kept, start = compared.evaluations
+    low, high = SURE
+    gain = compared.differences[0].model_copy(update={"low": low, "high": high, "difference": 0.01})
+    beside = BesideTeachers(
+        names=("one/teacher",), evaluation=teacher, differences=(compared.differences[0],)
+    )
+    given: dict[str, Any] = {"own_tasks": ("stsb-open",), "beside_teachers": beside, **changes}
+    return RunEvaluation(before=start, after=kept, selected_step=step, differences=(gain,), **given)
+
+
+def test_a_student_stands_beside_its_teachers(compared: Comparison) -> None:
+    run = beaten_run(compared)
+    (near,) = run.nearness
+    scores = [100 * each.scores()["stsb-open"] for each in compared.evaluations]
+    difference = compared.differences[0]
+    assert (100 * near.student, 100 * near.teachers) == (scores[1], scores[0])
+    assert near.difference == difference
+    ends = f"{100 * difference.low:+.2f} to {100 * difference.high:+.2f}"
+    assert (
+        f"beside the teacher one/teacher: stsb-open {scores[1]:.2f} of {scores[0]:.2f}, "
+        f"{100 * scores[1] / scores[0]:.0f} % (student minus teacher, 95 % interval {ends})"
+    ) in run.decision
+    slow, fast = (Cost(weights=10, sentences_per_second=speed) for speed in (2.0, 15.0))
+    agreement = Agreement(
+        sentences=40, pairs=9, before=0.1, after=0.4, low=0.2, high=0.4, teachers=slow, student=fast
+    )
+    assert "7.5 times as fast" in beaten_run(compared, agreement=agreement).decision
+    assert "beside" not in beaten_run(compared, beside_teachers=None).decision
+
+
+def test_an_encoder_that_words_alone_beat_is_new_with_a_but(compared: Comparison) -> None:
+    """Where the start is worse still, a gain alone would hide that the encoder is of no use."""
+    kept = compared.evaluations[1]
+    (control,) = kept.controls
+    words = 100 * control.scores()["stsb-open"]
+    own = 100 * kept.scores()["stsb-open"]
+    teacher = 100 * compared.evaluations[0].scores()["stsb-open"]
+    verdict = beaten_run(compared).verdict
+    below = f"stsb-open is {own:.2f}, below common words ({words:.2f})"
+    assert verdict.but == f"{below} and the teacher one/teacher ({teacher:.2f}): use the teacher"
+    assert str(verdict) == f"NEW: the gain is more than chance, but {verdict.but}"
+    assert beaten_run(compared, beside_teachers=None).verdict.but == below
+    # Only tasks that judge count, and only an encoder that is advised has a but.
+    assert not beaten_run(compared, own_tasks=()).verdict.but
+    assert not beaten_run(compared, step=0).verdict.but
+    beats = control.differences[0].model_copy(update={"low": -0.01, "high": 0.02})
+    tied = control.model_copy(update={"differences": (beats,)})
+    unbeaten = kept.model_copy(update={"controls": (tied,)})
+    assert not beaten_run(compared).model_copy(update={"after": unbeaten}).verdict.but
 
 
 @pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])

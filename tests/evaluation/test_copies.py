@@ -14,7 +14,7 @@ from isotune.evaluation import TaskRows, compare, evaluate, load_tasks
 from isotune.evaluation.calibration import calibrate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.copies import distinct_texts, groups_of_copies, number_of_copies
-from isotune.evaluation.labelling.choose import choose_pairs
+from isotune.evaluation.labelling.choose import chosen_pairs, encode_texts
 from isotune.evaluation.results import TransferResult
 from isotune.evaluation.text_changes import sample_sentences
 from tests.evaluation.test_comparison import Noisy
@@ -160,6 +160,6 @@ def test_a_query_that_is_its_own_answer_is_told(caplog: pytest.LogCaptureFixture
 def test_no_copy_is_drawn_beside_its_text() -> None:
     texts = [spelling for n in range(30) for spelling in spellings(f"text {n}", 3)]
     assert sample_sentences(texts, 0) == [f"text {n}" for n in range(30)]
-    chosen = choose_pairs(texts, [Noisy(0.1)], 10)
+    chosen = chosen_pairs(encode_texts(texts, [Noisy(0.1)]), 10)
     assert len(chosen) == 10
     assert groups_of_copies([text for pair in chosen for text in pair]) is None

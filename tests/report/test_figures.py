@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from isotune.evaluation import RunEvaluation
-from isotune.evaluation.results import CLASSIFIED, TAUGHT, TRAINED_ON, Gain, Verdict
+from isotune.evaluation.run_results import CLASSIFIED, TAUGHT, TRAINED_ON, Gain, Verdict
 from isotune.report import panels, save_png
 from isotune.report.drawing import BLUE, GREEN, VERMILION
 from isotune.report.facts import space_words

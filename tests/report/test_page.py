@@ -143,6 +143,21 @@ def test_a_finished_run(finished: Page) -> None:
     assert "Stage 1: consert" not in finished.text
 
 
+def test_equal_ways_to_put_subsets_together_are_one_column(run: Path) -> None:
+    path = run / "evaluation.json"
+    table = json.loads(path.read_text())
+    for side in ("before", "after"):
+        results = [*table[side]["tasks"], *table[side]["averages"].values()]
+        for result in results:
+            for metric in {"spearman", "pearson"} & result.keys():
+                value = result[metric]["all"]
+                result[metric] = {"all": value, "mean": value, "wmean": value}
+    path.write_text(json.dumps(table))
+    page = report(run)
+    assert "STS12 31.00 → 44.00 S" in page.text
+    assert "wmean" not in page.text
+
+
 def test_the_page_needs_no_other_file(finished: Page) -> None:
     assert len(finished.html) < 1_000_000
     for tag, attributes in finished.tags:

@@ -11,7 +11,8 @@ import pytest
 
 from isotune.cli import main
 from isotune.evaluation import evaluation_of, load_tasks, resampled_with_words
-from isotune.evaluation.results import UNJUDGED, Difference, RunEvaluation, Verdict, WithWords
+from isotune.evaluation.results import Difference
+from isotune.evaluation.run_results import UNJUDGED, RunEvaluation, Verdict, WithWords
 from isotune.recipes import read_recipe
 from isotune.training import Result
 from tests.training.conftest import Train
@@ -224,6 +225,7 @@ def test_the_gains_of_adapt_are_those_of_the_results() -> None:
         gained = read_recipe("adapt")["gained"]
         assert words in gained.replace(" points", "")
         assert f"(median {median(changes):+.1f})" in gained.partition(name)[2]
+        assert round(median(changes), 1) == read_recipe("adapt")["usual_gain"]
 
 
 def test_pairs_that_the_user_labels_compare_both_encoders(

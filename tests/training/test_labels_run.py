@@ -12,7 +12,9 @@ import isotune
 from isotune.data import LabelledSentence
 from isotune.data.draws import derive_seed
 from isotune.errors import InputError
+from isotune.evaluation.examples import EXAMPLES, Examples
 from isotune.evaluation.results import Difference
+from isotune.evaluation.run_results import CLASSIFIED, NOT_TUNED, WITH_CLASSIFIER
 from isotune.methods.classifier import has_label
 from isotune.methods.options import ClassifierOptions
 from isotune.recipes import Recipe
@@ -101,7 +103,28 @@ def test_a_classifier_is_kept_beside_an_encoder_that_stays_as_it_is(
         "largest class",
         "bag of words",
     }
-    assert str(result.verdict).startswith("KEEP the start: its vectors stay as they are")
+    assert str(result.verdict) == f"KEEP {WITH_CLASSIFIER}: {CLASSIFIED}"
+    bag, largest = (
+        next(each for each in evaluation.after.controls if each.name == name).scores()["labels"]
+        for name in ("bag of words", "largest class")
+    )
+    told = (
+        f"the classifier labels {100 * after['labels']:.2f} % of "
+        f"{evaluation.after.tasks[0].rows} rows set apart right "
+        f"(bag of words {100 * bag:.2f}, largest class {100 * largest:.2f})"
+    )
+    assert evaluation.decision == f"{result.verdict}; {told}"
+    page = result.report.read_text("utf-8")
+    assert f"T{told[1:]}." in page
+    assert "Keep the start, with the new classifier on its vectors" in page
+    assert "<strong>Warning.</strong>" not in page
+    assert "Which labels are confused" in page
+    examples = Examples.read(result.folder / EXAMPLES).labels
+    assert examples is not None
+    assert sum(map(sum, examples.counts)) == evaluation.after.tasks[0].rows
+    assert ("Examples</h2>" in page) is bool(examples.mistaken)
+    sure = [text for text in examples.mistaken if text.chance is not None]
+    assert len(sure) == len(examples.mistaken)
     start = isotune.Encoder.load(tiny_model).encode([labelled[0].sentence])
     assert (result.encoder.encode([labelled[0].sentence]) == start).all()
     assert result.classifier.labels == ("long", "short")
@@ -150,6 +173,11 @@ def test_the_start_is_put_back_unless_tuning_gains_more_than_chance(
     same = all(torch.equal(kept[name], value) for name, value in start.items() if name in kept)
     assert same is (low < 0)
     assert (result.evaluation.selected_step == 0) is (low < 0)
+    log = (result.folder / "train.log").read_text()
+    assert "not the best" not in log
+    assert "the last step is kept if it predicts the labels of the rows set apart better" in log
+    assert (result.verdict.why == NOT_TUNED) is (low < 0)
+    assert ("one on the start's vectors" in result.evaluation.decision) is (low > 0)
     assert result.classifier.labels == ("long", "short")
 
 
@@ -157,10 +185,13 @@ def test_a_stopped_run_of_two_steps_ends_as_one_that_was_not_stopped(
     learn: Train, labelled: list[LabelledSentence], two_steps: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "labelled.tsv"
-    lines = ["sentence\tlabel", *("\t".join(row) for row in labelled)]
+    lines = ["words\tlength", *("\t".join(row) for row in labelled)]
     source.write_text("\n".join(lines) + "\n")
-    whole = learn(sources=str(source), recipe=two_steps)
-    resumed = stop_and_resume(learn, 4, sources=str(source), recipe=two_steps)
+    columns = {"sentence": "words", "label": "length"}
+    options: dict[str, Any] = {"sources": str(source), "recipe": two_steps, "columns": columns}
+    whole = learn(**options)
+    resumed = stop_and_resume(learn, 4, **options)
+    assert resumed.classifier.head.settings.columns == ("words",)
     assert_same_end(whole.folder, resumed.folder)
     expected = load_file(whole.folder / "encoder/classifier/model.safetensors")
     found = load_file(resumed.folder / "encoder/classifier/model.safetensors")

@@ -25,10 +25,10 @@ from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
-from isotune.evaluation.results import TRAINED_ON
+from isotune.evaluation.run_results import TRAINED_ON
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Recipe
-from isotune.training import TrainingFailed, checkpoints, clock, run, run_folder
+from isotune.training import TrainingFailed, checkpoints, clock, outcome, run, run_folder
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
@@ -153,8 +153,12 @@ def test_a_time_limit_ends_the_training_and_the_run_is_finished(
 @pytest.fixture
 def slow_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     """To load and to score an encoder seems to take 3,000 s."""
-    measured = run.measure_encoder
-    monkeypatch.setattr(run, "measure_encoder", lambda *of: measured(*of)._replace(seconds=3000.0))
+    measured = outcome.measure_encoder
+
+    def measure(*of: Any) -> Any:
+        return measured(*of)._replace(seconds=3000.0)
+
+    monkeypatch.setattr(outcome, "measure_encoder", measure)
 
 
 @pytest.mark.usefixtures("slow_to_measure")
@@ -353,9 +357,9 @@ def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> 
     assert all(key.startswith(f"geometry:{pairs}-") for key in measured)
     name = f"geometry:{pairs}-uniformity"
     values = [side.scores()[name] for side in (result.evaluation.before, result.evaluation.after)]
-    assert (
-        "{}: {:.4f} -> {:.4f}\n".format(name, *values) in (result.folder / "train.log").read_text()
-    )
+    before, after = (f"{value:.4f}" for value in values)
+    line = f"geometry:{pairs} (uniformity): {before} -> {after}\n"
+    assert line in (result.folder / "train.log").read_text()
     assert not (
         result.folder / "cosines.npz"
     ).exists()  # there are no gold scores to draw them against

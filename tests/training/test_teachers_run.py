@@ -1,5 +1,6 @@
 """A run with teachers: what is held out, what is kept, and what is said at the end."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from html import escape
@@ -15,8 +16,15 @@ from isotune.data.held_out import is_held_out
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
-from isotune.evaluation.results import TAUGHT, RunEvaluation
-from isotune.report.verdict import gain_sentence
+from isotune.evaluation import evaluate
+from isotune.evaluation.run_results import (
+    LIKE_TEACHERS,
+    TAUGHT,
+    RunEvaluation,
+    Verdict,
+)
+from isotune.report.verdict import gain_sentence, outcome_sentences
+from isotune.training import Result
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
 OPTIONS: dict[str, Any] = {
@@ -42,6 +50,11 @@ def long_text(texts: list[str], text: Path) -> Path:
 
 def log(run: Path) -> str:
     return (run / "train.log").read_text("utf-8")
+
+
+def suggested(run: Result) -> list[list[str]]:
+    """The words of each command that the log of a run suggests, without isotune."""
+    return [shlex.split(line) for line in re.findall(r"  isotune (.*)", log(run.folder))]
 
 
 @pytest.fixture
@@ -121,7 +134,8 @@ def test_too_few_held_out_sentences_are_not_compared(train: Train) -> None:
 
 
 def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path) -> None:
-    run = train(**OPTIONS, steps=60, tasks=None)
+    # General pairs don't judge another text.
+    run = train(**OPTIONS, steps=60, tasks=["stsb-open"])
     agreement = run.evaluation.agreement
     assert 0 < agreement.low < agreement.after - agreement.before < agreement.high
     gain = run.evaluation.headline
@@ -132,10 +146,65 @@ def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path)
     for words in (*told, "Pairs of held-out sentences"):
         assert escape(words) in page
     assert RunEvaluation.read(run.folder / "evaluation.json") == run.evaluation
-    # Whatever general pairs say, agreement alone decides nothing.
+    # The start is a language model, which nobody would use, so the student stands beside its
+    # teacher alone.
+    assert (run.verdict.word, run.verdict.why) == ("NEW", LIKE_TEACHERS)
+    near, *_ = run.evaluation.nearness
+    assert near.teachers == evaluate(BUNDLED_MODEL, near.score).scores()[near.score]
+    assert f"{near.words(near.score)}\n" in log(run.folder)
+    assert run.evaluation.beside_words() in run.evaluation.decision
+    (sentence,) = outcome_sentences(run.evaluation)
+    assert escape(sentence) in page
+    student = str(run.folder / "encoder")
+    commands = suggested(run)
+    for name in ("label", "evaluate"):
+        (first, *_) = [words for words in commands if words[0] == name]
+        assert BUNDLED_MODEL in first
+        assert student in first
+    assert {words[1] for words in commands if words[0] in ("index", "serve")} == {student}
+
+
+@pytest.mark.parametrize("teachers", [{}, {"the teacher": 0.9}])
+def test_a_student_that_finds_less_than_words_and_its_teacher_is_suggested_for_no_search(
+    train: Train,
+    long_text: Path,
+    texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    teachers: dict[str, float],
+) -> None:
+    monkeypatch.setattr(RunEvaluation, "_better_teachers", lambda *_: teachers)
+    verdict = Verdict(word="NEW", why="the gain is more than chance", but="words are better")
+    monkeypatch.setattr(RunEvaluation, "verdict", property(lambda self: verdict))
+    task = tmp_path / "search.tsv"
+    lines = ["query\tanswer"]
+    for number, text in enumerate(texts):
+        lines.append(f"{' '.join(text.split()[:5])} {number}\t{text} {number}")
+    task.write_text("\n".join(lines) + "\n")
+    run = train(**OPTIONS, steps=1, tasks=[f"retrieval:{task},query,answer"])
+    (short,) = run.evaluation.shortfalls
+    assert list(short.rivals) == ["BM25"]
+    assert short.remedy.startswith("search by words beside the vectors (--hybrid)")
+    assert short.remedy.endswith("or use the teacher") is bool(teachers)
+    assert ("so these commands search by the teacher" in log(run.folder)) is bool(teachers)
+    searched = {words[1] for words in suggested(run) if words[0] in ("index", "serve")}
+    expected = str(run.folder / "encoder")
+    if teachers:
+        expected = BUNDLED_MODEL
+    assert searched == {expected}
+    assert "<strong>Warning.</strong> Use the new encoder" in run.report.read_text("utf-8")
+
+
+def test_a_finished_start_may_be_kept(
+    train: Train, long_text: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    """Agreement decides nothing where the start is an encoder: the teachers may be wrong."""
+    Encoder.load(tiny_model).save(tmp_path / "start")
+    run = train(**OPTIONS, model=str(tmp_path / "start"), steps=60, tasks=["stsb-open"])
+    assert run.evaluation.agreement.low > 0
     assert (run.verdict.word, run.verdict.why) == ("CAN'T TELL", TAUGHT)
-    suggested = [shlex.split(line) for line in log(run.folder).splitlines() if " label " in line]
-    assert BUNDLED_MODEL in suggested[0]
+    (label,) = [words for words in suggested(run) if words[0] == "label"]
+    assert {BUNDLED_MODEL, str(tmp_path / "start")} < set(label)
 
 
 def test_a_scaling_to_length_1_stays(train: Train, tiny_model: Path, tmp_path: Path) -> None:

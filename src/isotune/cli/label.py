@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isotune.data import ScoredPair
     from isotune.encoder.encoder import Encoder
     from isotune.evaluation.labelling.session import Session
+    from isotune.evaluation.vectors import Floats
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a "
@@ -62,7 +63,7 @@ def label(
     from isotune.console import waiting
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
-    from isotune.evaluation.labelling.choose import choose_pairs
+    from isotune.evaluation.labelling.choose import chosen_pairs, encode_texts
     from isotune.evaluation.labelling.session import Session, read_labels
 
     if out.suffix != ".tsv":
@@ -77,14 +78,15 @@ def label(
     with waiting(f"choosing {of_sentences}"):
         loaded = [Encoder.load(encoder) for encoder in names]
         _refuse_copy_of_start(asked, loaded)
-        chosen = choose_pairs(sentences, loaded, pairs)
+        encoded = encode_texts(sentences, loaded)
+        chosen = chosen_pairs(encoded, pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
     enough = partial(_why_enough, names=names, encoders=loaded)
     session = Session(chosen, out, enough)
     if session.pair:
         with waiting("forecasting what the scores can show"):
-            lines = list(_what_scores_show(chosen, names, loaded))
+            lines = list(_what_scores_show(encoded.vectors, len(chosen), names))
         for line in lines:
             print(line)
     _score(session, browser, host)
@@ -159,29 +161,29 @@ def _read_sentences(asked: Asked) -> list[str]:
     return [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
 
 
-def _what_scores_show(
-    pairs: Sequence[tuple[str, str]], names: Sequence[str], encoders: Sequence[Encoder]
-) -> Iterator[str]:
-    """Says how many scores tell two encoders apart, and what the recipe of a run gained."""
-    from isotune.evaluation.labelling.choose import agreement
-    from isotune.evaluation.labelling.needed import words_of_needed
+def _what_scores_show(vectors: Sequence[Floats], count: int, names: Sequence[str]) -> Iterator[str]:
+    """Says how many scores tell two encoders apart, and what the recipe of a run gained.
+
+    The encoders have vectors [N, d] of the sentences, of which `count` pairs were chosen.
+    """
+    from isotune.evaluation.labelling.choose import chosen_agreement
+    from isotune.evaluation.labelling.needed import forecast_lines
     from isotune.evaluation.labelling.session import FEWEST
 
-    if len(encoders) == 1:
+    if len(vectors) == 1:
         yield ONE_ENCODER
-    elif len(pairs) >= FEWEST:
+    elif count >= FEWEST:
         # The last encoder is the new one, where the end of a run suggests the command.
-        needed = words_of_needed(agreement(pairs, encoders[0], encoders[-1]), len(pairs))
-        if needed:
-            yield needed
+        usual = _recipe_of(names[-1]).get("usual_gain")
+        yield from forecast_lines(chosen_agreement(vectors, count), usual, count)
     for name in names:
-        gained = _gained(name)
+        gained = _recipe_of(name).get("gained")
         if gained:
             yield f"what runs of the recipe of {name} gained: {gained}"
 
 
-def _gained(encoder: str) -> str:
-    """What the recipe of a run gained elsewhere, if the encoder is in a run folder; else empty."""
+def _recipe_of(encoder: str) -> dict[str, Any]:
+    """The table of a run's recipe, if the encoder is in a run folder; else empty."""
     from isotune.errors import InputError
     from isotune.recipes import read_recipe
     from isotune.training.run_folder import RECIPE
@@ -189,11 +191,11 @@ def _gained(encoder: str) -> str:
     folder = Path(encoder)
     recipe = folder.parent / RECIPE
     if not folder.is_dir() or not recipe.exists():
-        return ""
+        return {}
     # The session needs no recipe.
     with suppress(InputError):
-        return str(read_recipe(recipe).get("gained", ""))
-    return ""
+        return read_recipe(recipe)
+    return {}
 
 
 def _why_enough(

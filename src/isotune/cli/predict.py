@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,8 @@ OUT = (
 )
 COLUMNS = (
     "The column that holds the text, such as sentence=body, or the columns of pairs: "
-    "sentence1=question sentence2=answer. Unset: columns with usual names."
+    "sentence1=question sentence2=answer. Unset: the columns that the classifier learned from, or "
+    "else those with usual names."
 )
 TASK = "The task to predict, for an encoder with classifiers of several tasks."
 
@@ -55,13 +57,18 @@ def predict(
 
     if out is None:
         classifier = Classifier.load(model, task=task, precision=precision)
-        _print(predict_rows(classifier, file, columns, most=ROWS))
+        _print(predict_rows(classifier, file, columns, most=ROWS, say=_say))
         return
     write = writer_of(out)
     with atomic_write(out, new=True) as path, progress(None) as advance:
         classifier = Classifier.load(model, task=task, precision=precision)
-        count = write(path, predict_rows(classifier, file, columns, advance=advance))
+        count = write(path, predict_rows(classifier, file, columns, advance=advance, say=_say))
     print(f"{out}: {counted(count, 'row')}, each with what is predicted")
+
+
+def _say(words: str) -> None:
+    """Prints a line on standard error, so that standard output has the predictions alone."""
+    print(words, file=sys.stderr)
 
 
 def _print(predictions: Iterator[Prediction]) -> None:

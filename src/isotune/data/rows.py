@@ -267,7 +267,7 @@ def checked_columns(
         if field not in row_type._fields:
             raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
         if column not in available:
-            raise InputError(f"{source}: no column {column!r}; it has {_names(available)}")
+            raise no_column(source, column, available)
     groups = match_columns(row_type, available, columns)
     if groups:
         return groups
@@ -287,6 +287,11 @@ def checked_columns(
         f"Call them {usual}; or name them, by --columns {named} (in Python by columns). The "
         f"columns of a task stand behind the file: {source},{','.join(row_type._fields).upper()}"
     )
+
+
+def no_column(source: str, column: str, available: Iterable[str]) -> InputError:
+    """The error for a column that a source lacks."""
+    return InputError(f"{source}: no column {column!r}; it has {_names(available)}")
 
 
 def _names(columns: Iterable[str]) -> str:

@@ -78,6 +78,9 @@ class HeadSettings(BaseModel):
     calibration_rows: NonNegativeInt = 0
     """Rows to which the temperature was fitted; 0 where it is 1."""
 
+    columns: tuple[str, ...] = ()
+    """The columns of the texts that it learned from, two of a pair; empty if none were named."""
+
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
         fewest = {"single": 2, "multi": 1, "score": 0}[self.kind]
@@ -214,6 +217,10 @@ class ClassifierHead:
             update={"temperature": float(np.exp(found.x)), "calibration_rows": len(outputs)}
         )
         return replace(self, settings=settings)
+
+    def with_columns(self, columns: Sequence[str]) -> Self:
+        """The head with the names of the columns of its texts."""
+        return replace(self, settings=self.settings.model_copy(update={"columns": tuple(columns)}))
 
     def save(self, folder: Path) -> None:
         """Writes the head into a new folder."""

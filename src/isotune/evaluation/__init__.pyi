@@ -27,12 +27,12 @@ from .results import Evaluation as Evaluation
 from .results import GeometryResult as GeometryResult
 from .results import Result as Result
 from .results import RetrievalResult as RetrievalResult
-from .results import RunEvaluation as RunEvaluation
 from .results import STSResult as STSResult
 from .results import TaskResult as TaskResult
 from .results import TransferResult as TransferResult
 from .results import unbeaten_lines as unbeaten_lines
 from .retrieval import RetrievalTask as RetrievalTask
+from .run_results import RunEvaluation as RunEvaluation
 from .sts import STSTask as STSTask
 from .sts import correlations as correlations
 from .sts import cosine_similarities as cosine_similarities

@@ -49,6 +49,9 @@ class ClassifierResult(NamedTuple):
     regularisation: tuple[float, ...]
     """The regularisation of each classifier that was tested."""
 
+    chances: Floats | None = None
+    """How probable the classifier finds each prediction, [N]; None if it does not say."""
+
 
 class Classifier(Protocol):
     """A classifier, and how it is chosen and tested."""

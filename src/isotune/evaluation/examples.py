@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from isotune.evaluation.label_examples import LabelExamples
 from isotune.evaluation.results import RANKING_MEASURES, Result
 from isotune.evaluation.retrieval import RetrievalTask
 from isotune.evaluation.text_changes import NEIGHBOURS, shortened
@@ -124,8 +125,18 @@ class Examples(Result):
     answers_of: str = ""
     """The name of this task, or of the dev data."""
 
+    labels: LabelExamples | None = None
+    """What a classifier on the encoder kept confuses, and texts that it labels."""
+
     neighbours: Neighbours | None = None
     """The neighbours of sentences of the text."""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is an example to show."""
+        labels = self.labels
+        has_texts = labels is not None and bool(labels.righted or labels.mistaken)
+        return has_texts or any((self.people, self.teachers, self.answers))
 
 
 def pair_examples(

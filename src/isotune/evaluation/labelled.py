@@ -49,13 +49,18 @@ class ChosenLogistic:
         features, _ = parts["train"]
         tested, _ = parts["test"]
         head = fit_head(self.rows, features.cpu().numpy(), self.options)
-        predictions = head.outputs(tested.cpu().numpy()).argmax(1)
-        return ClassifierResult(predictions, "trained on train, tested on test", None, ())
+        outputs = head.outputs(tested.cpu().numpy())
+        chances = head.probabilities(outputs).max(1)
+        protocol = "trained on train, tested on test"
+        return ClassifierResult(outputs.argmax(1), protocol, None, (), chances)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelsApart(TransferTask):
     """One label a text: accuracy and macro F1 of the rows set apart."""
+
+    labels: Sequence[str] = ()
+    """The labels in the order of the class numbers."""
 
     macro_f1 = True
     measure = "accuracy"
@@ -129,10 +134,11 @@ def rows_apart(
     if options.kind != "single":
         return NumbersApart(name, train, test, options)
     unseen = sorted({row.label for row in test} - set(options.classes))
-    numbers = {label: number for number, label in enumerate((*options.classes, *unseen))}
+    labels = (*options.classes, *unseen)
+    numbers = {label: number for number, label in enumerate(labels)}
     parts: dict[str, Part] = {}
     for split, rows in (("train", train), ("test", test)):
-        texts, labels = zip(*rows, strict=True)
-        parts[split] = [texts], np.array([numbers[label] for label in labels])
+        texts, labels_of_rows = zip(*rows, strict=True)
+        parts[split] = [texts], np.array([numbers[label] for label in labels_of_rows])
     groups = groups_of_copies([row.sentence for row in test])
-    return LabelsApart(name, ChosenLogistic(train, options), parts, groups=groups)
+    return LabelsApart(name, ChosenLogistic(train, options), parts, groups=groups, labels=labels)

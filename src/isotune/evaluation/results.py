@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import InputError, as_input_error, counted, invalid, unknown
+from isotune.errors import InputError, as_input_error, invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -28,22 +28,8 @@ RANKING_MEASURES = ("ndcg@10", "mrr@10", "recall@1", "recall@10", "recall@100")
 MEASURES = ("alignment", "uniformity", "mean_cosine", "effective_rank")
 """The measures of a vector space, which are no shares of 1."""
 
-WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL, keep the start for now"}
-"""The verdicts as the log says them."""
-
-UNJUDGED = "nobody has scored pairs of this text"
-CLASSIFIED = "its vectors stay as they are, and the classifier reads them"
-TAUGHT = f"it agrees more with its teachers, but {UNJUDGED}"
-NOT_TAUGHT = "it agrees no more with its teachers than the start"
-DEV_GAINS_NOTHING = "the dev data gain nothing"
-WORSE = "it is worse by more than chance on"
-TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
-
 FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
 """The folders of a file in the name of a task."""
-
-FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
-"""What the scores of tasks of these kinds are."""
 
 
 def check_way(aggregation: str, metric: str) -> None:
@@ -64,6 +50,36 @@ def geometry_scores(task: str) -> list[str]:
     if task == "geometry":
         return list(MEASURES)
     return [f"{task}-{measure}" for measure in MEASURES]
+
+
+MEASURE_TITLES: Mapping[str, str] = {
+    "ndcg@10": "nDCG@10",
+    "mrr@10": "MRR@10",
+    "recall@1": "Recall@1",
+    "recall@10": "Recall@10",
+    "recall@100": "Recall@100",
+    "macro-f1": "macro F1",
+    "micro-f1": "micro F1",
+    "f1": "F1",
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "alignment": "alignment",
+    "uniformity": "uniformity",
+    "mean_cosine": "mean cosine",
+    "effective_rank": "effective rank",
+}
+"""What the measures behind the names of tasks are called."""
+
+ENDING = re.compile(rf"(?<=.)-({'|'.join(MEASURE_TITLES)})$", re.DOTALL)
+"""What a score's name has behind that of its task."""
+
+
+def score_words(score: str) -> str:
+    """A score's name in words: "faq.csv (MRR@10)" for "faq.csv-mrr@10"."""
+    ending = ENDING.search(score)
+    if ending is None:
+        return score
+    return f"{score[: ending.start()]} ({MEASURE_TITLES[ending[1]]})"
 
 
 def printed(score: str, value: float) -> str:
@@ -332,24 +348,6 @@ class Difference(Result):
         return f"{interval_ends(self.low, self.high)}, {verdict}"
 
 
-class WithWords(Result):
-    """The score of a retrieval task where a ranking by words (BM25) joins that by vectors."""
-
-    score: Finite
-    """The score of the joined ranking."""
-
-    gain: Difference
-    """How much higher it is than the score of the vectors alone."""
-
-    @property
-    def words(self) -> str:
-        """The task, and its score without and with words."""
-        name = FOLDERS.sub("", self.gain.score)
-        alone = 100 * (self.score - self.gain.difference)
-        measure = FIRST_MEASURE["retrieval"]
-        return f"{name}{measure} {alone:.2f} -> {100 * self.score:.2f} ({self.gain.words})"
-
-
 class ControlResult(Result):
     """How a control does on the tasks that it knows, and how much higher the encoder scores.
 
@@ -503,13 +501,12 @@ class Comparison(Result):
         lines = [_scores_side_by_side(scores)]
         heading = ""
         for difference in self.differences:
+            name = score_words(difference.score)
             encoders = f"{difference.encoder} against {difference.against}"
             if encoders != heading:
                 heading = encoders
                 lines.append(f"\n{heading}, with the 95 % interval of the difference")
-            lines.append(
-                f"{difference.score}  {100 * difference.difference:+.2f} ({difference.words})"
-            )
+            lines.append(f"{name}  {100 * difference.difference:+.2f} ({difference.words})")
         for evaluation in self.evaluations:
             lines += unbeaten_lines(evaluation, evaluation.encoder)
         return "\n".join(lines)
@@ -552,357 +549,6 @@ def _scores_side_by_side(scores: Mapping[str, Mapping[str, float]]) -> str:
         aligned = [cell.rjust(width) for cell, width in zip(cells, others, strict=True)]
         lines.append("  ".join([name.ljust(first), *aligned]))
     return "\n".join(lines)
-
-
-class DevGain(Result):
-    """The score on the dev data, of the start and of the encoder kept, and how sure the gain is."""
-
-    name: str
-
-    unit: Literal["pairs", "queries", "texts"]
-    """What the rows are: they are scored by Spearman's correlation, by nDCG, or by accuracy."""
-
-    rows: int
-    """How many rows there are."""
-
-    before: Correlation
-    after: Correlation
-
-    low: Finite
-    """The lower end of the gain's 95 % interval, by the bootstrap over the rows."""
-
-    high: Finite
-    """The upper end of this interval."""
-
-
-class Agreement(Result):
-    """How much an encoder agrees with its teachers about which held-out sentences are similar.
-
-    Agreement is Spearman's correlation of the encoder's cosines with the teachers', over pairs of
-    near sentences and pairs at random.
-    """
-
-    sentences: int
-    """How many sentences were held out of the training and are compared."""
-
-    pairs: int
-
-    before: Correlation
-    """The agreement of the start."""
-
-    after: Correlation
-    """The agreement of the encoder kept."""
-
-    low: Finite
-    """The lower end of the gain's 95 % interval, by the bootstrap over the sentences."""
-
-    high: Finite
-    """The upper end of this interval."""
-
-    teachers: Cost
-    student: Cost
-
-
-class Verdict(Result):
-    """Which encoder to use after a run, and why."""
-
-    word: Literal["NEW", "KEEP", "CAN'T TELL"]
-    """The encoder kept; the start; or the scores don't say."""
-
-    why: str
-
-    def __str__(self) -> str:
-        return f"{WORDS[self.word]}: {self.why}"
-
-
-class Gain(NamedTuple):
-    """A score before and after, and the 95 % interval of the difference, where there is one."""
-
-    kind: Literal["labels", "dev", "agreement", "task"]
-
-    name: str
-    """The task, the dev data, or the number of held-out sentences."""
-
-    before: float
-    after: float
-    low: float | None = None
-    high: float | None = None
-
-    measure: str = ""
-    """The score of a task, if it is no correlation, such as " (nDCG@10)"."""
-
-    interval: str = ""
-    """What is said in place of the ends of the interval."""
-
-    @property
-    def words(self) -> str:
-        """The score x 100 before and after, with the interval of the change, as logs say it."""
-        names = {
-            "labels": "labelled dev rows, by layers that start untrained,",
-            "dev": f"dev data ({self.name}), which chose the step,",
-            "agreement": f"agreement with the teachers on {self.name}",
-            "task": f"{self.name}{self.measure}",
-        }
-        change = _change(names[self.kind], self.before, self.after)
-        if self.low is None or self.high is None:
-            return change
-        return f"{change} (95 % interval {self.interval or interval_ends(self.low, self.high)})"
-
-
-class RunEvaluation(Result):
-    """A run's `evaluation.json`: the start and the encoder kept, on the same tasks."""
-
-    # The verdict stands in the file too, but it is derived anew.
-    model_config = ConfigDict(extra="ignore")
-
-    before: Evaluation
-    after: Evaluation
-
-    selected_step: int
-    """The step of the encoder kept; 0 is the untouched start."""
-
-    selected_share: float = 1.0
-    """How much of the way from the start of its stage to this step the encoder kept is."""
-
-    differences: tuple[Difference, ...] = ()
-    """The differences of the encoder kept from the start, by task."""
-
-    dev: DevGain | None = None
-    """The gain on the dev data; None without dev data."""
-
-    dev_is_general: bool = False
-    """Whether the dev data are the bundled pairs, and so say nothing about the user's text."""
-
-    own_tasks: tuple[str, ...] = ()
-    """The tasks and groups that the run was given and that speak for the user's text."""
-
-    trained_on: tuple[str, ...] = ()
-    """The tasks and dev data whose rows were trained on, which judge nothing."""
-
-    words_before: tuple[WithWords, ...] = ()
-    """What words beside the vectors of the start find, by retrieval task."""
-
-    words_after: tuple[WithWords, ...] = ()
-    """What words beside the vectors of the encoder kept find, by retrieval task."""
-
-    agreement: Agreement | None = None
-    """The agreement with the teachers; None without teachers, or if it was not measured."""
-
-    general_losses_count: bool = True
-    """Whether a loss counts on a task that does not speak for the user's text."""
-
-    labels: tuple[Finite, Finite] | None = None
-    """The mean score on labelled dev rows, before and after, if these rows chose the step."""
-
-    tunes: bool = True
-    """Whether a stage tunes the encoder. A classifier leaves the encoder as it is."""
-
-    ends: tuple[str, ...] = ()
-    """Why each stage ended."""
-
-    pooled: str = ""
-    """How the start was pooled, if not as its folder says, as `isotune evaluate` pools it."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def verdict(self) -> Verdict:
-        """Which encoder to use. Log, report and model card say what stands here.
-
-        The first rule that fits decides:
-
-        1. Labelled rows chose the step, and no task may judge: NEW if these rows are predicted
-           better, else KEEP. Chance is not tested.
-        2. No stage tunes the encoder, or no step was better than the start: KEEP.
-        3. A task or average is worse by more than chance: KEEP. This holds for all tasks: a loss
-           on general pairs, or on rows that were trained on, counts too. In a run with teachers,
-           a loss counts only on tasks that speak for the user's text.
-        4. The dev data, which chose the step, gain nothing: KEEP, whatever a task gains.
-        5. The agreement with the teachers gains no more than chance: KEEP.
-        6. What speaks for the user's text gains more than chance: NEW. Tasks that the run was given
-           speak for it, or, if it was given none, the dev data.
-        7. CAN'T TELL. A gain in agreement alone says nothing else: the teachers may be wrong.
-        """
-        if self.labels and not self._judging_differences:
-            return self._verdict_of_labels(*self.labels)
-        if not self.tunes:
-            return Verdict(word="KEEP", why=CLASSIFIED)
-        if not self.selected_step:
-            return Verdict(word="KEEP", why="no step was better")
-        if self.worse:
-            return Verdict(word="KEEP", why=f"{WORSE} {', '.join(self.worse)}")
-        if self.dev and self.dev.after <= self.dev.before:
-            return Verdict(word="KEEP", why=DEV_GAINS_NOTHING)
-        if self.agreement and self.agreement.low <= 0:
-            return Verdict(word="KEEP", why=NOT_TAUGHT)
-        return self._verdict_of_gains()
-
-    @property
-    def words_that_pay(self) -> list[WithWords]:
-        """Where words beside the vectors of the advised encoder find more, by more than chance.
-
-        There are none if they find less in another task.
-        """
-        advised = self.words_before
-        if self.verdict.word == "NEW":
-            advised = self.words_after
-        if any(each.gain.high < 0 for each in advised):
-            return []
-        return [each for each in advised if each.gain.low > 0]
-
-    @property
-    def worse(self) -> list[str]:
-        """The names of the tasks and averages in which a loss counts, and is more than chance."""
-        losses = self._judging_differences
-        if self.general_losses_count:
-            losses = self._counted_differences
-        worse = [each for each in losses if each.difference < 0 and not each.tied]
-        return [self._short_name(each.score) for each in worse]
-
-    @staticmethod
-    def _verdict_of_labels(before: float, after: float) -> Verdict:
-        """The verdict where labelled dev rows alone judge."""
-        if after > before:
-            return Verdict(word="NEW", why="the labelled dev rows are predicted better")
-        return Verdict(word="KEEP", why="the labelled dev rows are predicted no better")
-
-    def _verdict_of_gains(self) -> Verdict:
-        """The verdict where nothing is worse, by the gains on what speaks for the user's text."""
-        gains: Sequence[Difference | DevGain] = self._judging_differences or self._own_dev
-        if any(gain.low > 0 for gain in gains):
-            return Verdict(word="NEW", why="the gain is more than chance")
-        if gains:
-            return Verdict(word="CAN'T TELL", why="the change may be chance")
-        if self.trained_on:
-            return Verdict(word="CAN'T TELL", why=TRAINED_ON)
-        if self.agreement:
-            return Verdict(word="CAN'T TELL", why=TAUGHT)
-        return Verdict(word="CAN'T TELL", why=UNJUDGED)
-
-    @property
-    def _judging_differences(self) -> list[Difference]:
-        """The differences on tasks that speak for the user's text."""
-        return [each for each in self.differences if each.score in self.own_tasks]
-
-    @property
-    def _own_dev(self) -> list[DevGain]:
-        """The gain on the dev data, if these speak for the user's text."""
-        if self.dev is None or self.dev_is_general or self.dev.name in self.trained_on:
-            return []
-        return [self.dev]
-
-    @property
-    def _counted_differences(self) -> list[Difference]:
-        """The differences in which a loss counts: those of averages, or else those of tasks.
-
-        The first of several scores of a task counts.
-        """
-        averages = [each for each in self.differences if each.score in self.after.averages]
-        if averages:
-            return averages
-        tasks = {task.name for task in self.after.tasks}
-        return [each for each in self.differences if each.score in tasks]
-
-    def _short_name(self, score: str) -> str:
-        """A score's name without the folders of a file, if no other score has that name."""
-        short = [FOLDERS.sub("", each.score) for each in self.differences]
-        name = FOLDERS.sub("", score)
-        return name if short.count(name) == 1 else score
-
-    @property
-    def gains(self) -> list[Gain]:
-        """The scores that the verdict weighs, before and after.
-
-        The first are those that chose the step.
-        """
-        gains = []
-        if self.labels and not self.own_tasks:
-            gains.append(Gain("labels", "", *self.labels))
-        dev = self.dev
-        if dev:
-            name = FOLDERS.sub("", dev.name)
-            gains.append(Gain("dev", name, dev.before, dev.after, dev.low, dev.high))
-        told = self.agreement
-        if told:
-            name = counted(told.sentences, "held-out sentence")
-            gains.append(Gain("agreement", name, told.before, told.after, told.low, told.high))
-        before = self.before.scores()
-        after = self.after.scores()
-        measures = {task.name: FIRST_MEASURE.get(task.kind, "") for task in self.after.tasks}
-        for each in self._counted_differences:
-            gain = Gain(
-                "task",
-                self._short_name(each.score),
-                before[each.score],
-                after[each.score],
-                each.low,
-                each.high,
-                measures.get(each.score, ""),
-                each.words,
-            )
-            gains.append(gain)
-        return gains
-
-    @property
-    def headline(self) -> Gain | None:
-        """The gain that the verdict rests on.
-
-        It is the first loss that decides; or else the first that speaks for the user's text, those
-        beyond chance before others; or else the first of all.
-        """
-        own = {self._short_name(score) for score in self.own_tasks}
-        judging = [gain for gain in self._gains_of("task") if gain.name in own]
-        return next(iter([*self._deciding(judging), *judging, *self.gains]), None)
-
-    def _deciding(self, judging: Sequence[Gain]) -> list[Gain]:
-        """The gains that the words of the verdict are about; `judging` are those that may judge."""
-        verdict = self.verdict
-        if verdict.why.startswith(WORSE):
-            return [gain for gain in self._gains_of("task") if gain.name in self.worse]
-        if verdict.word == "NEW":
-            return [gain for gain in judging if gain.low is not None and gain.low > 0]
-        if verdict.why == DEV_GAINS_NOTHING:
-            return self._gains_of("dev")
-        if verdict.why == NOT_TAUGHT:
-            return self._gains_of("agreement")
-        return []
-
-    def _gains_of(self, kind: str) -> list[Gain]:
-        return [gain for gain in self.gains if gain.kind == kind]
-
-    @property
-    def changes(self) -> list[str]:
-        """The scores x 100 before and after, with the interval of each change."""
-        return [gain.words for gain in self.gains]
-
-    @property
-    def place_of_kept(self) -> str:
-        """Which encoder was kept, in words."""
-        return place_of_step(self.selected_step, self.selected_share)
-
-    @property
-    def decision(self) -> str:
-        """The verdict and the changes, in one line."""
-        verdict = str(self.verdict)
-        if not self.selected_step:
-            return verdict
-        return "; ".join([verdict, *self.changes])
-
-
-def place_of_step(step: int, share: float) -> str:
-    """Where on its way the training was: a step, or a share of the way to it.
-
-    Step 0 is the start.
-    """
-    if not step:
-        return "the start"
-    if share < 1:
-        return f"{share:g} of the way to step {step}"
-    return f"step {step}"
-
-
-def _change(name: str, before: float, after: float) -> str:
-    """A score's name, and its values x 100."""
-    return f"{name} {100 * before:.2f} -> {100 * after:.2f}"
 
 
 def interval_ends(low: float, high: float) -> str:

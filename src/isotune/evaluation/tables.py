@@ -23,7 +23,6 @@ AGGREGATIONS: Mapping[str, str] = {
     "mean": "mean over subsets",
     "wmean": "mean over subsets weighted by their size",
 }
-RANKING_TITLES: Mapping[str, str] = {"ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
 
 
 def comparison_tables(
@@ -195,7 +194,8 @@ def _column(
 def difference_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -> Table:
     """Shows how much higher every further encoder scores than the first.
 
-    Each task and group has rows of its own, with the ranks of all encoders.
+    Each task and group has rows of its own, with the ranks of these encoders; those of the first
+    stand below.
     """
     first = comparison.evaluations[0].encoder
     name = names.get(first, first)
@@ -208,15 +208,19 @@ def difference_table(comparison: results.Comparison, names: Mapping[str, str] = 
     table.add_column("Rank", justify="right")
     scores = dict.fromkeys(difference.score for difference in comparison.differences)
     ranks = {score: comparison.ranks(score) for score in scores}
-    rows = [(first, score, "", "") for score in ranks]
+    rows = []
     for each in comparison.differences:
         if each.against == first:
             rows.append((each.encoder, each.score, f"{100 * each.difference:+.2f}", each.words))
     for encoder, score, difference, interval in rows:
         name = names.get(encoder, encoder)
         rank = ranks[score][encoder]
-        cells = (name, task_title(score), difference, interval, f"{rank}")
+        title = results.score_words(task_title(score))
+        cells = (name, title, difference, interval, f"{rank}")
         table.add_row(*map(Text, cells))
+    places = {results.score_words(task_title(score)): of[first] for score, of in ranks.items()}
+    listed = ", ".join(f"{place} on {title}" for title, place in places.items())
+    table.caption = Text(f"Rank of {names.get(first, first)}: {listed}")
     return table
 
 
@@ -261,7 +265,8 @@ def control_table(
         for control in evaluation.controls:
             for each in control.main_differences:
                 difference = f"{100 * each.difference:+.2f}"
-                cells = (name, control.name, task_title(each.score), difference, each.words)
+                title = results.score_words(task_title(each.score))
+                cells = (name, control.name, title, difference, each.words)
                 table.add_row(*map(Text, cells))
     return table
 
@@ -303,7 +308,7 @@ def _header(score: str, task: results.TaskResult) -> str:
     ending = score.removeprefix(task.name)
     if isinstance(task, results.RetrievalResult):
         measure = ending.removeprefix("-") or results.RANKING_MEASURES[0]
-        return RANKING_TITLES.get(measure, measure.capitalize())
+        return results.MEASURE_TITLES[measure]
     if isinstance(task, results.GeometryResult | results.NamedScores):
         return score.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + ending.replace("-", " ").replace("f1", "F1")

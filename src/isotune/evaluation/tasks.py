@@ -94,7 +94,7 @@ def resampled(
         return dict(zip(ranking_scores(task.name), means.T, strict=True))
     samples = {task.name: resampled_means(values[:, 0] == values[:, 1], seed, groups)}
     if task.macro_f1:
-        samples[f"{task.name}-macro-f1"] = resampled_macro_f1(values, seed, groups)
+        samples[f"{task.name}-macro-f1"] = resampled_macro_f1(values[:, :2], seed, groups)
     return samples
 
 

@@ -48,6 +48,12 @@ class TextChanges(Result):
     agreement: float
     """Spearman's correlation of the cosines before and after, over all pairs of sentences."""
 
+    label_agreement: float | None = None
+    """That of the encoders that labels would compare, on the pairs that `isotune label` chooses.
+
+    These are the start and the encoder kept, or a student and its teachers. None in old runs.
+    """
+
     same_nearest: float
     """The share of the sentences whose nearest sentence is the same."""
 

@@ -80,7 +80,8 @@ class TransferTask:
     def score(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
         """Trains the classifier on the encoder's vectors.
 
-        The values are the true and the predicted classes, [N, 2].
+        The values are the true and the predicted classes, [N, 2]; and, where the classifier says
+        how probable each prediction is, that in a third column.
         """
         outcome = self._classify(self._encode(encoder))
         return self.result_of(outcome, self.classifier.title)
@@ -107,8 +108,10 @@ class TransferTask:
             dev_accuracy=outcome.dev_accuracy,
             regularisation=outcome.regularisation,
         )
-        values = np.stack([targets, outcome.predictions], 1)
-        return result, values.astype(np.float64)
+        columns: list[Floats | Integers] = [targets, outcome.predictions]
+        if outcome.chances is not None:
+            columns.append(outcome.chances)
+        return result, np.stack(columns, 1).astype(np.float64)
 
     def _encode(self, encoder: SentenceEncoder) -> dict[str, Rows]:
         """The features and the class numbers of each split.

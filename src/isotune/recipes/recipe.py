@@ -164,6 +164,9 @@ class Recipe(BaseModel):
     gained: str = ""
     """What runs of the recipe gained where that was measured."""
 
+    usual_gain: Positive | None = None
+    """The median of these gains, in points of Spearman's correlation x 100 on scored pairs."""
+
     data: tuple[str, ...] = ()
     """The sources that stages train on: files, patterns, named datasets, hub:owner/name, or - for
     standard input."""

@@ -17,11 +17,12 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
 from isotune.errors import as_input_error
-from isotune.evaluation.results import GeometryResult, RunEvaluation
-from isotune.evaluation.tasks import task_title
+from isotune.evaluation.results import GeometryResult
+from isotune.evaluation.run_results import RunEvaluation
 from isotune.files import read_json, read_toml, verify_checksums, write_text
 from isotune.report.stages import OPTIONAL
 from isotune.report.templates import template
+from isotune.report.titles import score_title
 
 CARD = "README.md"
 UNKNOWN = "unknown"
@@ -164,7 +165,8 @@ def _scores(evaluation: RunEvaluation) -> Iterator[tuple[str, float, float]]:
             measures.update(task.scores())
     for name, score in before.items():
         if name not in measures:
-            yield task_title(name), 100 * score, 100 * after[name]
+            title = f"{score_title(name)}{evaluation.measure_of(name)}"
+            yield title, 100 * score, 100 * after[name]
 
 
 def _data(feeds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

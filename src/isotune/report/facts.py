@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from safetensors import safe_open
 
-from isotune.evaluation.results import RunEvaluation
+from isotune.evaluation.run_results import RunEvaluation
 from isotune.report.stages import METRIC_TITLES, StageRecords
 
 DATA_TITLES = {

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from isotune.evaluation.results import Gain
+from isotune.evaluation.run_results import Gain
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.vectors import Floats
 from isotune.report.drawing import (

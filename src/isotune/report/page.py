@@ -18,16 +18,8 @@ from numpy.typing import NDArray
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
 from isotune.evaluation.examples import EXAMPLES, Examples, Neighbours
-from isotune.evaluation.results import (
-    FIRST_MEASURE,
-    FOLDERS,
-    Correlations,
-    Evaluation,
-    RunEvaluation,
-    place_of_step,
-    printed,
-    unbeaten_lines,
-)
+from isotune.evaluation.results import FOLDERS, Correlations, Evaluation, printed, unbeaten_lines
+from isotune.evaluation.run_results import FIRST_MEASURE, RunEvaluation, place_of_step
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, NewNearest, TextChanges
 from isotune.files import read_arrays, read_json, read_toml, verify_checksums, write_text
@@ -62,7 +54,14 @@ from isotune.report.stages import (
 )
 from isotune.report.templates import template
 from isotune.report.titles import score_title, score_titles
-from isotune.report.verdict import advised, gain_sentence, open_questions, shared_scores
+from isotune.report.verdict import (
+    advised,
+    gain_sentence,
+    helped,
+    open_questions,
+    outcome_sentences,
+    shared_scores,
+)
 
 SHOWN_NEIGHBOURS = 8
 """The sentences with another nearest sentence that the page shows at most."""
@@ -95,6 +94,7 @@ def write_report(run: Path) -> Path:
         printed=printed,
         place_of_step=place_of_step,
         aggregations=AGGREGATIONS,
+        ways=_ways([*data.before.values(), *data.after.values()]),
         measures=FIRST_MEASURE,
         neighbours=NEIGHBOURS,
     )
@@ -106,13 +106,14 @@ def write_report(run: Path) -> Path:
 def _outcome(evaluation: RunEvaluation | None) -> dict[str, Any]:
     """What the page says first."""
     if evaluation is None:
-        return {"helped": False, "advice": "", "headline": ""}
+        return {"helped": False, "advice": "", "headline": "", "beside": ""}
     headline = ""
     if evaluation.headline:
         headline = gain_sentence(evaluation.headline)
     return {
-        "helped": evaluation.verdict.word == "NEW",
+        "helped": helped(evaluation),
         "advice": advised(evaluation),
+        "beside": " ".join(outcome_sentences(evaluation)),
         "headline": headline,
     }
 
@@ -271,7 +272,7 @@ class ReportData:
             warnings=records["warning"],
             evaluation=evaluation,
             changes=_read_unless_start(run / CHANGES, TextChanges.read, evaluation),
-            examples=_read_unless_start(run / EXAMPLES, Examples.read, evaluation),
+            examples=_examples(run / EXAMPLES, evaluation),
             points=points,
             scored=points.get("task"),
             next=next_steps(_read_if_there(run / NEXT, read_json, [])),
@@ -408,6 +409,29 @@ def _read_unless_start(
     if evaluation is None or not evaluation.selected_step:
         return None
     return _read_if_there(path, read, None)
+
+
+def _examples(path: Path, evaluation: RunEvaluation | None) -> Examples | None:
+    """The examples of a run; those of its classifier alone, if the start was kept."""
+    if evaluation is None:
+        return None
+    examples = _read_if_there(path, Examples.read, None)
+    if examples is None or evaluation.selected_step:
+        return examples
+    if not evaluation.classified:
+        return None
+    return Examples(labels=examples.labels)
+
+
+def _ways(results: Sequence[Correlations]) -> Mapping[str, str]:
+    """The ways to put subsets together; the first alone where all give the same."""
+    for result in results:
+        for aggregates in (result.spearman, result.pearson):
+            values = {_x100(value) for _, value in aggregates}
+            if len(values) > 1:
+                return AGGREGATIONS
+    first, *_ = AGGREGATIONS
+    return {first: AGGREGATIONS[first]}
 
 
 def _begun(environment: Mapping[str, Any]) -> datetime | None:

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from isotune.evaluation.results import RunEvaluation
+from isotune.evaluation.run_results import RunEvaluation
 from isotune.report.drawing import BLUE, GREEN, VERMILION, any_script, save_png, styled
 from isotune.report.figures import draw_gains
-from isotune.report.verdict import ADVICE, gain_sentence, reason
+from isotune.report.verdict import advice, gain_sentence, reason
 
 PICTURE = "share.png"
 
@@ -47,9 +47,9 @@ def share_figure(made: str, evaluation: RunEvaluation) -> Figure:
     stripe.set_facecolor(COLOURS[verdict.word])
     stripe.set_xticks([])
     stripe.set_yticks([])
-    advice, _, _ = ADVICE[verdict.word].partition(".")
+    said, _, _ = advice(verdict).partition(".")
     _write(figure, 0.9, made, fontsize=22, alpha=0.7, width=0.72)
-    _write(figure, 0.76, advice, fontsize=46, fontweight="bold")
+    _write(figure, 0.76, said, fontsize=46, fontweight="bold")
     _write(figure, 0.635, f"because {reason(evaluation)}", fontsize=22, lines=2)
     figure.text(1 - EDGE, 0.9, "isotune", fontsize=24, fontweight="bold", va="center", ha="right")
     if headline:

@@ -14,7 +14,8 @@ from typing import Any
 from isotune.data.trained_rows import TRAINED_ROWS
 from isotune.errors import InputError
 from isotune.evaluation.examples import EXAMPLES
-from isotune.evaluation.results import place_of_step
+from isotune.evaluation.results import MEASURE_TITLES
+from isotune.evaluation.run_results import place_of_step
 from isotune.evaluation.text_changes import CHANGES
 
 MetricsRecord = Mapping[str, Any]
@@ -41,13 +42,7 @@ OPTIONAL = (
 )
 """The files of a run that may be missing: a report or a card is written without what they say."""
 
-METRIC_TITLES = {
-    "spearman": "Spearman",
-    "pearson": "Pearson",
-    "matthews": "Matthews",
-    "f1": "F1",
-    "ndcg@10": "nDCG@10",
-}
+METRIC_TITLES = {**MEASURE_TITLES, "matthews": "Matthews"}
 """The metrics whose titles are not their names."""
 
 

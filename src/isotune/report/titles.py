@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from isotune.data.records import FORMATS
-from isotune.evaluation.results import FOLDERS, MEASURES, RANKING_MEASURES
+from isotune.evaluation.results import ENDING, FOLDERS, MEASURE_TITLES
 from isotune.evaluation.task_rows import place_and_others
 from isotune.evaluation.tasks import task_title
 
@@ -18,10 +18,6 @@ KINDS = {
     "geometry": "geometry of ",
 }
 """What is said for the kind that stands before the data of a task."""
-
-_ENDINGS = (*RANKING_MEASURES[1:], "macro-f1", "f1", *MEASURES)
-ENDING = re.compile(rf"-({'|'.join(_ENDINGS)})$")
-"""What a score's name has behind that of its task."""
 
 _SUFFIXES = "|".join(suffix.removeprefix(".") for suffix in FORMATS)
 COLUMNS = re.compile(rf"(?<=\S)(\.(?:{_SUFFIXES})(?:\.gz)?),.*", re.DOTALL)
@@ -45,7 +41,7 @@ def score_title(score: str) -> str:
     if others:
         title += f" among {_file_title(others)}"
     if ending:
-        title += f", {ending[1]}"
+        title += f" ({MEASURE_TITLES[ending[1]]})"
     return title
 
 

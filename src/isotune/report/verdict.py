@@ -1,27 +1,58 @@
 """What a report says first: which encoder to use, and the differences from the start in words."""
 
-from isotune.evaluation.results import WORSE, Gain, RunEvaluation, interval_ends
+from isotune.evaluation.results import interval_ends
+from isotune.evaluation.run_results import WORSE, Gain, RunEvaluation, Verdict
 from isotune.report.titles import score_title, score_titles
+
+HAD = "what you had"
+"""What stands in the advice for the encoder of before, where the start is this encoder."""
 
 ADVICE = {
     "NEW": "Use the new encoder",
-    "KEEP": "Keep what you had",
-    "CAN'T TELL": "Keep what you had for now. These data leave open which encoder is better",
+    "KEEP": f"Keep {HAD}",
+    "CAN'T TELL": f"Keep {HAD} for now. These data leave open which encoder is better",
 }
 """The verdicts as the page says them."""
 
 
 def advised(evaluation: RunEvaluation) -> str:
     """The verdict and its reason, without the full stop."""
-    return f"{ADVICE[evaluation.verdict.word]}: {reason(evaluation)}"
+    return f"{advice(evaluation.verdict)}: {reason(evaluation)}"
+
+
+def advice(verdict: Verdict) -> str:
+    """The verdict as the page says it, without the reason."""
+    said = ADVICE[verdict.word]
+    if verdict.had == "the start":
+        return said
+    return said.replace(HAD, verdict.had)
 
 
 def reason(evaluation: RunEvaluation) -> str:
     """The reason of the verdict, with the titles of tasks."""
-    why = evaluation.verdict.why
+    verdict = evaluation.verdict
+    why = verdict.why
     if why.startswith(WORSE):
-        return f"{WORSE} {', '.join(map(score_title, evaluation.worse))}"
+        why = f"{WORSE} {', '.join(map(score_title, evaluation.worse))}"
+    if verdict.but:
+        why += f", but {evaluation.shortcomings(score_title)}"
     return why
+
+
+def helped(evaluation: RunEvaluation) -> bool:
+    """Whether the run made something to use: a new encoder, or a classifier."""
+    verdict = evaluation.verdict
+    is_useful = verdict.word == "NEW" or bool(evaluation.classified)
+    return is_useful and not verdict.but
+
+
+def outcome_sentences(evaluation: RunEvaluation) -> list[str]:
+    """How good a classifier is, and how near a student is to its teachers, in sentences."""
+    sentences = []
+    for said in (evaluation.classifier_words(), evaluation.beside_words(score_title)):
+        if said:
+            sentences.append(f"{said[0].upper()}{said[1:]}.")
+    return sentences
 
 
 def gain_title(gain: Gain) -> str:

@@ -129,7 +129,7 @@ class SetApart:
         texts, _ = parts["test"]
         groups = groups_of_copies(*texts)
         if len(texts) == 1:
-            return LabelsApart(NAME, Logistic(), parts, groups=groups)
+            return LabelsApart(NAME, Logistic(), parts, groups=groups, labels=names)
         return TransferTask(NAME, Logistic(), parts, groups=groups)
 
 

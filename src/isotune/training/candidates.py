@@ -24,7 +24,7 @@ from torch import Tensor
 from isotune.encoder.encoder import Encoder
 from isotune.engine.step import Parts
 from isotune.errors import UselessVectors
-from isotune.evaluation.results import place_of_step
+from isotune.evaluation.run_results import place_of_step
 from isotune.evaluation.vectors import Floats
 from isotune.files import inside
 from isotune.recipes import TrainingOptions

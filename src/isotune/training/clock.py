@@ -89,8 +89,8 @@ def time_for_training(
 ) -> float:
     """The seconds that the time limit leaves for training. The first stage's beginning says them.
 
-    `measure_start` scores the start and returns the seconds that this took, which the end of the
-    run takes again.
+    `measure_start` scores the start, and the teachers if there are any. It returns the seconds of
+    the start, which the end of the run takes again.
 
     Raises:
         InputError: the limit leaves no time.

@@ -6,7 +6,7 @@ The comparison uses the encoder as users get it: from the folder, not from memor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.encoder.classifier import Classifier
-from isotune.encoder.classifier_head import ClassifierHead
+from isotune.encoder.classifier_head import ClassifierHead, tasks_of
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.finished import is_finished_encoder
 from isotune.encoder.options import EncoderOptions
+from isotune.engine.workers import Workers
 from isotune.errors import counted
 from isotune.evaluation import (
     DevTask,
@@ -39,12 +41,7 @@ from isotune.evaluation import (
     unbeaten_lines,
     with_controls,
 )
-from isotune.evaluation.agreement import (
-    HeldOut,
-    compare_agreement,
-    encode_held_out,
-    taught_examples,
-)
+from isotune.evaluation.agreement import HeldOut, encode_held_out
 from isotune.evaluation.examples import (
     EXAMPLES,
     Examples,
@@ -54,17 +51,21 @@ from isotune.evaluation.examples import (
     pair_examples,
 )
 from isotune.evaluation.intervals import interval
-from isotune.evaluation.results import (
-    Agreement,
+from isotune.evaluation.label_examples import label_examples
+from isotune.evaluation.labelled import LabelsApart
+from isotune.evaluation.labelling.choose import chosen_agreement
+from isotune.evaluation.labelling.needed import USUAL_COUNT
+from isotune.evaluation.results import Difference, Evaluation, printed
+from isotune.evaluation.run_results import (
     DevGain,
-    Difference,
-    Evaluation,
     RunEvaluation,
     Verdict,
     WithWords,
-    printed,
+    speed_words,
+    teacher_words,
 )
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
+from isotune.evaluation.vectors import unit_length
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.training.judges import CandidateJudges, Judges, find_judges, trained_rows
@@ -72,6 +73,12 @@ from isotune.training.labels import NAME
 from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_data import read_entries
 from isotune.training.run_folder import Progress
+from isotune.training.taught import (
+    MeasuredTeachers,
+    agreement_with,
+    beside_teachers,
+    measure_teachers,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,8 +127,8 @@ class Result:
     def __repr__(self) -> str:
         verdict: object = self.verdict or f"none, {self.stopped} stopped the run"
         changes: Sequence[str] = ()
-        if self.evaluation and self.evaluation.selected_step:
-            changes = self.evaluation.changes
+        if self.evaluation and (self.evaluation.selected_step or self.evaluation.classified):
+            changes = self.evaluation.all_changes
         return (
             f"run:     {self.folder}\n"
             f"verdict: {verdict}\n"
@@ -202,6 +209,39 @@ class MeasuredEncoder(NamedTuple):
     """How long it took to load the encoder and to measure it."""
 
 
+class Yardsticks:
+    """What the kept encoder is compared with: the start, and the teachers if there are any.
+
+    Each is measured once, when it is first asked for, by the first process for all.
+    """
+
+    def __init__(
+        self, model: str, options: EncoderOptions, compared_on: ComparedOn, workers: Workers
+    ) -> None:
+        self.model = model
+        self.compared_on = compared_on
+        self._options = options
+        self._workers = workers
+
+    @cached_property
+    def start(self) -> MeasuredEncoder:
+        """What the start is compared by."""
+        measure = partial(measure_encoder, self.model, self._options, self.compared_on)
+        return self._workers.on_rank_zero(measure)
+
+    @cached_property
+    def teachers(self) -> MeasuredTeachers | None:
+        """What the teachers are compared by; None in a run without teachers."""
+        on = self.compared_on
+        measure = partial(measure_teachers, on.teachers, on.tasks, on.held_out)
+        return self._workers.on_rank_zero(measure)
+
+    def seconds(self) -> float:
+        """Measures both; gives the seconds that the start took, as the kept encoder will."""
+        _ = self.teachers
+        return self.start.seconds
+
+
 def save_kept(encoder: Encoder, folder: Path, heads: Mapping[str, ClassifierHead]) -> Path:
     """Saves the kept encoder in the run folder, with the classifiers of its tasks.
 
@@ -261,22 +301,24 @@ def _scores(
 def compare_with_start(
     run: RunContext,
     recipe: Recipe,
-    measure_start: Callable[[], MeasuredEncoder],
+    yardsticks: Yardsticks,
     kept: Path,
-    compared_on: ComparedOn,
     progress: Progress,
 ) -> RunEvaluation:
-    """Measures the start and the kept encoder, and writes what differs between them."""
+    """Measures the kept encoder, the start and the teachers, and writes what differs."""
     recorder = run.recorder
+    compared_on = yardsticks.compared_on
     names = ", ".join(task.name for task in compared_on.tasks)
-    recorder.say(
-        f"encoder: {kept}, from {progress.place_of_best}; "
-        f"evaluating this encoder and the start: {names}"
-    )
+    evaluated = "this encoder and the start"
+    if compared_on.teachers:
+        evaluated = f"this encoder, the start and {teacher_words(compared_on.teachers)}"
+    recorder.say(f"encoder: {kept}, from {progress.place_of_best}; evaluating {evaluated}: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, _why_the_start(recipe))
-    recorder.start("evaluation", 0, 2)
-    before = measure_start()
+    recorder.start("evaluation", 0, 3)
+    before = yardsticks.start
+    recorder.advance()
+    teachers = yardsticks.teachers
     recorder.advance()
     if progress.best_step or compared_on.reshaped:
         measure_kept = partial(measure_encoder, kept, EncoderOptions(), compared_on)
@@ -284,16 +326,32 @@ def compare_with_start(
     else:
         after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
     recorder.advance()
-    taught = run.workers.on_rank_zero(partial(_taught, compared_on, before, after))
+    compare = partial(
+        agreement_with, teachers, before.held_out, after.held_out, compared_on.held_out
+    )
+    taught = run.workers.on_rank_zero(compare)
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
-    comparison = comparison.model_copy(update={"agreement": taught.agreement})
+    added = {
+        "agreement": taught.agreement,
+        "beside_teachers": beside_teachers(teachers, after.on_tasks),
+        "start_is_encoder": is_finished_encoder(yardsticks.model),
+        "classified": _classified(kept, compared_on.tasks),
+    }
+    comparison = comparison.model_copy(update=added)
     _tell_scores(recorder, comparison)
     _tell_labels(recorder, after.on_tasks)
     _tell_controls(recorder, comparison.after)
     _tell_words(recorder, comparison)
-    write = partial(_write, run, comparison, compared_on, before, after, taught.examples)
+    write = partial(_write, run, comparison, yardsticks, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
+
+
+def _classified(kept: Path, tasks: Sequence[Task]) -> str:
+    """The task of labels set apart, where the kept encoder has a classifier; else empty."""
+    if NAME in [task.name for task in tasks] and tasks_of(kept):
+        return NAME
+    return ""
 
 
 def _why_the_start(recipe: Recipe) -> str:
@@ -318,25 +376,6 @@ def _of_copy(measured: MeasuredEncoder, folder: Path, compared_on: ComparedOn) -
     )
     scores = replace(measured.on_tasks, evaluation=evaluation)
     return measured._replace(on_tasks=with_controls(scores, compared_on.controls))
-
-
-class Taught(NamedTuple):
-    """How the start and the kept encoder compare with the teachers; None if it is not measured."""
-
-    agreement: Agreement | None
-    examples: PairExamples | None
-
-
-def _taught(compared_on: ComparedOn, before: MeasuredEncoder, after: MeasuredEncoder) -> Taught:
-    """Compares the start and the kept encoder with the teachers, on the held-out sentences."""
-    if before.held_out is None or after.held_out is None:
-        return Taught(None, None)
-    teachers = [Encoder.load(name) for name in compared_on.teachers]
-    taught = encode_held_out(teachers, compared_on.held_out)
-    return Taught(
-        compare_agreement(taught, before.held_out, after.held_out),
-        taught_examples(taught, before.held_out, after.held_out, compared_on.held_out),
-    )
 
 
 def _comparison(
@@ -421,10 +460,11 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
         "accuracies and measures of rankings are multiplied by 100"
     )
     intervals = {gain.score: f" ({gain.words})" for gain in comparison.differences}
+    title = comparison.score_words
     before = comparison.before.scores()
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
-        recorder.say(f"{name}: {change}{intervals.get(name, '')}")
+        recorder.say(f"{title(name)}: {change}{intervals.get(name, '')}")
     for gain in comparison.gains:
         if gain.kind == "agreement":
             recorder.say(gain.words)
@@ -432,10 +472,23 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
         if isinstance(task, RetrievalResult):
             queries = counted(task.queries, "query")
             recorder.say(f"{task.name}: {queries}, each among {counted(task.documents, 'text')}")
-    agreement = comparison.agreement
-    if agreement:
-        recorder.say(f"the teachers: {agreement.teachers.words}")
-        recorder.say(f"the kept encoder: {agreement.student.words}")
+    _tell_nearness(recorder, comparison)
+
+
+def _tell_nearness(recorder: Recorder, comparison: RunEvaluation) -> None:
+    """Says how near the kept encoder is to its teachers, and what both cost."""
+    if comparison.beside_teachers is None:
+        return
+    recorder.say(f"the kept encoder beside {teacher_words(comparison.beside_teachers.names)}:")
+    for each in comparison.nearness:
+        recorder.say(each.words(each.score))
+    told = comparison.agreement
+    if told:
+        millions = f"{told.student.weights / 1e6:.1f} of {told.teachers.weights / 1e6:.1f}"
+        recorder.say(
+            f"{speed_words(told)}, measured once on the held-out sentences; {millions} million "
+            "weights"
+        )
 
 
 def _tell_labels(recorder: Recorder, after: ResampledScores) -> None:
@@ -521,6 +574,8 @@ def _examples(
             texts = list(zip(task.pairs.sentence1, task.pairs.sentence2, strict=True))
             found["people"] = pair_examples(texts, task.pairs.scores, old, new)
             found["people_of"] = name
+        if isinstance(task, LabelsApart) and "labels" not in found:
+            found["labels"] = label_examples(task, old, new)
         if isinstance(task, RetrievalTask) and "answers" not in found:
             found["answers"] = answer_examples(task, old, new)
             found["answers_of"] = name
@@ -529,15 +584,31 @@ def _examples(
     return Examples(**found)
 
 
+def _label_agreement(
+    comparison: RunEvaluation, yardsticks: Yardsticks, after: MeasuredEncoder
+) -> float:
+    """How alike the encoders are that labels would compare, on pairs that a person would score.
+
+    These are the start and the kept encoder; or a student that is no alternative to its start, and
+    its teachers.
+    """
+    vectors = [unit_length(yardsticks.start.text), unit_length(after.text)]
+    teachers = yardsticks.teachers
+    if teachers and teachers.held_out and after.held_out and not comparison.start_is_encoder:
+        vectors = [teachers.held_out.vectors, after.held_out.vectors]
+    return chosen_agreement(vectors, USUAL_COUNT)
+
+
 def _write(
     run: RunContext,
     comparison: RunEvaluation,
-    compared_on: ComparedOn,
-    before: MeasuredEncoder,
+    yardsticks: Yardsticks,
     after: MeasuredEncoder,
     taught: PairExamples | None,
 ) -> None:
     folder = run.folder
+    compared_on = yardsticks.compared_on
+    before = yardsticks.start
     examples = _examples(compared_on, comparison, before, after, taught)
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     write_text(folder / EXAMPLES, examples.model_dump_json() + "\n")
@@ -556,6 +627,8 @@ def _write(
     if len(compared_on.sentences) < FEWEST_SENTENCES:
         return
     changes = compare_text(before.text, after.text, compared_on.sentences)
+    alike = _label_agreement(comparison, yardsticks, after)
+    changes = changes.model_copy(update={"label_agreement": alike})
     write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
     other = round((1 - changes.same_nearest) * changes.sentences)
     if other:

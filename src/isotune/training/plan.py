@@ -9,11 +9,15 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 
 from isotune.bundled import BUNDLED_MODEL, MODEL_FOLDER, local_model
-from isotune.data import ScoredPairs
+from isotune.data import ScoredPairs, Sentence
+from isotune.data.derived import RowQuery
 from isotune.data.held_out import ONE_OF
+from isotune.data.rows import no_column
+from isotune.data.sources import read_records
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.pooling import Pooling, change_pooling
@@ -28,7 +32,7 @@ from isotune.kernels.device import default_device
 from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.methods import OPTIONS
 from isotune.methods.method import Method
-from isotune.methods.options import Use
+from isotune.methods.options import ClassifierOptions, Use
 from isotune.recipes import (
     MODEL_KINDS,
     Recipe,
@@ -81,12 +85,24 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
         pairs=choice.pairs,
         with_stand_ins=choice.stand_ins,
     )
+    if request.rows is None:
+        _check_columns(recipe)
     labelled = read_labelled(recipe, request.rows)
     if labelled:
         recipe = with_labels(recipe, labelled)
     precision = workers.on_rank_zero(_faster_precision)
     whole = _with_whole_paths(recipe.with_precision(precision))
     return ChosenRecipe(whole, chosen_by_model, labelled)
+
+
+def _check_columns(recipe: Recipe) -> None:
+    """Refuses columns that a file lacks, before anything is printed or made."""
+    for source in filter(is_file, recipe.data):
+        for file in read_records(source, RowQuery(Sentence)):
+            for _, record in islice(file.records, 1):
+                for column in recipe.columns.values():
+                    if column not in record:
+                        raise no_column(file.place, column, list(record))
 
 
 def _faster_precision() -> str:
@@ -270,7 +286,9 @@ class Plan:
         recorder.say(f"disk: {self.disk}")
         if self.recipe.teachers:
             recorder.say(self._told_held_out())
-        if not self.by_rows:
+        if isinstance(self.run_data.divided, LabelledData) and not self.recipe.dev_task:
+            recorder.say(self._told_labels())
+        elif not self.by_rows:
             recorder.say(f"dev data: {self.recipe.dev}{self._words_of_kept_step()}")
 
     def _told_held_out(self) -> str:
@@ -281,6 +299,17 @@ class Plan:
                 f"{text}; too few, or read only once: agreement with the teachers is not measured"
             )
         return f"{text}; on {len(self.held_out)} of them the encoder is compared with its teachers"
+
+    def _told_labels(self) -> str:
+        """Which encoder a run on labels keeps that has no dev data."""
+        if not self.tunes:
+            return "the encoder stays as it is, and a classifier learns to read its vectors"
+        if isinstance(self.recipe.stages[-1].options, ClassifierOptions):
+            return (
+                "the last step is kept if it predicts the labels of the rows set apart better than "
+                "the start does, by more than chance; else the start is kept"
+            )
+        return _kept_without_dev(self.recipe.stages[-1].training)
 
     def _words_of_kept_step(self) -> str:
         """Which step is kept without dev data; empty with them."""

@@ -170,7 +170,8 @@ class Recorder:
         for task in self._bar.tasks:
             if task.total and task.completed < task.total:
                 return f"{task.description}: {task.completed:,.0f} of {task.total:,.0f} done so far"
-        return "at work"
+        silent = time.monotonic() - self._said
+        return f"still at work, {silent:,.0f} s after the last line"
 
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

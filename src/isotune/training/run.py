@@ -7,16 +7,18 @@ stages (`stage.py`), finish (`outcome.py`).
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from torch import Tensor
 
+from isotune.data import Pair, Sentence
 from isotune.data.draws import derive_seed
+from isotune.data.rows import text_fields
 from isotune.data.sources import FromPython
 from isotune.data.trained_rows import TRAINED_ROWS
 from isotune.encoder.classifier_head import ClassifierHead
@@ -35,13 +37,7 @@ from isotune.training.apart import read_set_apart
 from isotune.training.apart_file import ApartFile, write_rows_apart
 from isotune.training.clock import time_for_training
 from isotune.training.labels import LabelledData, gain_of_tuning, read_labelled
-from isotune.training.outcome import (
-    MeasuredEncoder,
-    Result,
-    compare_with_start,
-    measure_encoder,
-    save_kept,
-)
+from isotune.training.outcome import Result, Yardsticks, compare_with_start, save_kept
 from isotune.training.plan import (
     Plan,
     choose_recipe,
@@ -222,16 +218,16 @@ class _Run:
         encoder = self._load_start()
         plan = make_plan(run_data, evaluation_data, self.progress, encoder)
         plan.tell(self.recorder)
-        measure_start = self._measure_start(plan)
+        yardsticks = Yardsticks(self.model, self.recipe.encoder, plan.compared_on, self.workers)
         failure = None
         try:
-            self._train_stages(plan, encoder, measure_start)
+            self._train_stages(plan, encoder, yardsticks)
         except TrainingFailed as error:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
             self.progress.ends.append(f"training failed: {error}")
-        result = self._finish(plan, encoder, measure_start)
+        result = self._finish(plan, encoder, yardsticks)
         if failure:
             kept_folder = result.folder / "encoder"
             raise TrainingFailed(
@@ -249,30 +245,15 @@ class _Run:
         options = self.recipe.encoder.model_dump()
         return Encoder.load(self.model, **options, precision="float32")
 
-    def _measure_start(self, plan: Plan) -> Callable[[], MeasuredEncoder]:
-        """What measures the start once, by the first process for all.
-
-        The end of the run asks for it, or the first stage if a time limit needs the seconds.
-        """
-
-        @cache
-        def measure_start() -> MeasuredEncoder:
-            measure = partial(measure_encoder, self.model, self.recipe.encoder, plan.compared_on)
-            return self.workers.on_rank_zero(measure)
-
-        return measure_start
-
-    def _train_stages(
-        self, plan: Plan, encoder: Encoder, measure_start: Callable[[], MeasuredEncoder]
-    ) -> None:
+    def _train_stages(self, plan: Plan, encoder: Encoder, yardsticks: Yardsticks) -> None:
         """Trains the stages to come, until a signal ends one of them."""
         tensors = self.opened.tensors
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
                 self.progress = self.progress.next_stage()
             if not tensors:
-                self._put_start_back(number, plan, encoder, measure_start)
-            self._train_stage(number, plan, encoder, tensors, measure_start)
+                self._put_start_back(number, plan, encoder, yardsticks)
+            self._train_stage(number, plan, encoder, tensors, yardsticks)
             if not self.progress.over:
                 return
             tensors = {}
@@ -282,7 +263,7 @@ class _Run:
         number: int,
         plan: Plan,
         encoder: Encoder,
-        measure_start: Callable[[], MeasuredEncoder],
+        yardsticks: Yardsticks,
     ) -> None:
         """Puts the weights of the start back before a classifier is trained on a tuned encoder.
 
@@ -302,7 +283,7 @@ class _Run:
         start = self._load_start()
         if len(start.heads) != len(encoder.heads):
             return
-        before = measure_start().on_tasks
+        before = yardsticks.start.on_tasks
         gain = self.workers.on_rank_zero(
             partial(gain_of_tuning, labelled.task(), before, encoder.eval())
         )
@@ -325,7 +306,7 @@ class _Run:
         plan: Plan,
         encoder: Encoder,
         tensors: Mapping[str, Tensor],
-        measure_start: Callable[[], MeasuredEncoder],
+        yardsticks: Yardsticks,
     ) -> None:
         """Trains a stage, from the tensors of its checkpoint if it has one; loads what is kept."""
         stage = self.recipe.stages[number]
@@ -338,7 +319,7 @@ class _Run:
             self.recorder.say(line)
         data = plan.run_data.load(number, stage, method, encoder)
         scorer = choose_scorer(options, method, plan.evaluation_data.dev, data.dev, self.workers)
-        end = self._end_of_stage(number, measure_start)
+        end = self._end_of_stage(number, yardsticks)
         training = StageTraining(
             self.context, encoder, objectives, data, scorer, options, self.progress, end
         )
@@ -377,14 +358,12 @@ class _Run:
             return {}
         return heads
 
-    def _end_of_stage(self, number: int, measure_start: Callable[[], MeasuredEncoder]) -> float:
+    def _end_of_stage(self, number: int, yardsticks: Yardsticks) -> float:
         """When the stage has to be over.
 
         The stages with steps have equal shares of the time that is left.
         """
-        left = time_for_training(
-            self.recipe, self.context, self.progress, lambda: measure_start().seconds
-        )
+        left = time_for_training(self.recipe, self.context, self.progress, yardsticks.seconds)
         with_steps = [stage for stage in self.recipe.stages[number:] if stage.options.takes_steps]
         return time.monotonic() + left / max(1, len(with_steps))
 
@@ -406,9 +385,7 @@ class _Run:
             method.adds.drop_from(encoder)
             progress.dropped.append(progress.stage)
 
-    def _finish(
-        self, plan: Plan, encoder: Encoder, measure_start: Callable[[], MeasuredEncoder]
-    ) -> Result:
+    def _finish(self, plan: Plan, encoder: Encoder, yardsticks: Yardsticks) -> Result:
         """Saves the kept encoder, and compares it with the start unless a signal came."""
         progress = self.progress
         signal = self.context.stop.received
@@ -419,7 +396,7 @@ class _Run:
             self.recorder.say(f"encoder so far: {kept_folder}, from {progress.place_of_best}")
             return Result(self.folder, None, None, signal.name)
         comparison = compare_with_start(
-            self.context, self.recipe, measure_start, kept_folder, plan.compared_on, progress
+            self.context, self.recipe, yardsticks, kept_folder, progress
         )
         self.workers.on_rank_zero(partial(write_card, encoder, kept_folder))
         if progress.best_step == 0 and not plan.reshaped:
@@ -452,7 +429,13 @@ class _Run:
 
     def _heads_by_task(self) -> dict[str, ClassifierHead]:
         """The classifiers to save; that of the only feed has no name."""
-        heads = dict(self.heads)
+        heads = {}
+        for name, head in self.heads.items():
+            fields = text_fields(Pair if head.settings.pairs else Sentence)
+            named = [field for field in fields if field in self.recipe.columns]
+            columns = [self.recipe.columns[field] for field in named]
+            # The name of one text of a pair says too little.
+            heads[name] = head.with_columns(columns if named == list(fields) else ())
         if ROWS in heads:
             heads[""] = heads.pop(ROWS)
         return heads

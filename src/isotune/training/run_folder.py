@@ -38,7 +38,7 @@ from isotune.data.trained_rows import TRAINED_ROWS
 from isotune.engine.step import Parts
 from isotune.engine.workers import Workers
 from isotune.errors import InputError, as_input_error, counted
-from isotune.evaluation.results import place_of_step
+from isotune.evaluation.run_results import place_of_step
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe

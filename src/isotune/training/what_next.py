@@ -1,8 +1,10 @@
 """The commands that the end of a run suggests. They agree with the verdict.
 
-A command that uses an encoder names the new one only after NEW, and else the start. An encoder that
-was tuned to predict labels is not for search; its classifier predicts new texts. Of pairs, the
-second texts are searched, each once.
+A command that uses an encoder names the new one only after NEW, and else what the user had: the
+start, or the teacher of a student whose start is a language model. A student that finds less than
+its teacher and than words alone is suggested for no search. An encoder that was tuned to predict
+labels is not for search; its classifier predicts new texts. Of pairs, the second texts are
+searched, each once.
 """
 
 import json
@@ -22,8 +24,8 @@ from isotune.data.sources import read_records
 from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
-from isotune.evaluation.labelling.needed import words_of_needed
-from isotune.evaluation.results import TAUGHT, UNJUDGED
+from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
+from isotune.evaluation.run_results import LIKE_TEACHERS, TAUGHT, UNJUDGED
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
@@ -77,7 +79,27 @@ class EndedRun:
         """The encoder that the verdict advises."""
         if self.comparison.verdict.word == "NEW":
             return str(self.kept)
+        return self.had
+
+    @property
+    def searches(self) -> str:
+        """The encoder to search by: the advised one, unless words and the teacher find more."""
+        finds_little = any(each.is_search and each.teachers for each in self.comparison.shortfalls)
+        if self.is_student and finds_little:
+            return self.had
+        return self.advised
+
+    @property
+    def had(self) -> str:
+        """The encoder that the user had: the start, or the first teacher of a student."""
+        if self.is_student:
+            return self.recipe.teachers[0]
         return self.model
+
+    @property
+    def is_student(self) -> bool:
+        """Whether the new encoder is an alternative to its teachers, and not to its start."""
+        return bool(self.recipe.teachers) and not self.comparison.start_is_encoder
 
     @property
     def sources(self) -> Sequence[str]:
@@ -118,14 +140,18 @@ def what_next(run: EndedRun) -> Iterator[str]:
 
     A line with a command begins with two spaces.
     """
-    unjudged = run.comparison.verdict.why in (UNJUDGED, TAUGHT)
+    unjudged = run.comparison.verdict.why in (UNJUDGED, TAUGHT, LIKE_TEACHERS)
     if not run.sources and (unjudged or not run.predicts):
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
     if unjudged:
         yield from _label(run)
     if run.apart:
         yield from _evaluate_apart(run, run.apart)
-    if run.model == BUNDLED_MODEL:
+    if run.is_student:
+        yield from _compare_with_teachers(run)
+    elif run.model == BUNDLED_MODEL and run.predicts:
+        yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
+    elif run.model == BUNDLED_MODEL:
         yield from _compare_with_finished(run)
     if not run.predicts:
         yield from _search(run)
@@ -136,10 +162,16 @@ def what_next(run: EndedRun) -> Iterator[str]:
 def _label(run: EndedRun) -> Iterator[str]:
     """How pairs that the user scores tell which encoder is better."""
     others = [*plugin_words(), *_device_words()]
-    encoders = shlex.join([run.model, *run.recipe.teachers, str(run.kept), *others])
+    compared = [*run.recipe.teachers, str(run.kept)]
+    if not run.is_student:
+        compared.insert(0, run.model)
+    encoders = shlex.join([*compared, *others])
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
     yield "which encoder is better for this text? Pairs that you score can tell:"
-    yield from _what_labels_show(run)
+    told = list(_what_labels_show(run))
+    yield from told
+    if any(line.startswith(DO_NOT_LABEL) for line in told):
+        yield "if you expect a larger gain, these commands ask for scores, and compare by them:"
     if run.sources:
         yield f"  isotune label {shlex.join([str(run.folder), *others])} --out {pairs}"
     else:
@@ -152,9 +184,11 @@ def _what_labels_show(run: EndedRun) -> Iterator[str]:
     changes = run.folder / CHANGES
     # There is no such file if the text can't be read again.
     if changes.exists():
-        needed = words_of_needed(TextChanges.read(changes).agreement)
-        if needed:
-            yield needed
+        found = TextChanges.read(changes)
+        agreement = found.label_agreement
+        if agreement is None:
+            agreement = found.agreement
+        yield from forecast_lines(agreement, run.recipe.usual_gain)
     if run.recipe.gained:
         yield f"what runs of this recipe gained: {run.recipe.gained}"
 
@@ -174,13 +208,6 @@ def _evaluate_apart(run: EndedRun, apart: ApartFile) -> Iterator[str]:
 
 def _compare_with_finished(run: EndedRun) -> Iterator[str]:
     """How a run of the bundled model compares with an encoder that is ready."""
-    tasks: Sequence[str] = run.recipe.tasks
-    if run.apart and run.apart.task:
-        tasks = (run.apart.task,)
-    if not tasks and run.recipe.dev not in ("none", GENERAL_PAIRS):
-        tasks = (run.recipe.dev,)
-    if not tasks:
-        tasks = (GENERAL_TASK,)
     encoder = str(run.kept)
     whose = "yours"
     if run.comparison.verdict.word == "KEEP":
@@ -190,12 +217,33 @@ def _compare_with_finished(run: EndedRun) -> Iterator[str]:
         f"the bundled model is for trying: {FINISHED}, untouched, has 85.8 on stsb-open. A run can "
         f"start from that encoder, and this command compares it with {whose}:"
     )
-    yield f"  isotune evaluate {_encoder_words(encoder)} {FINISHED} --tasks {shlex.join(tasks)}"
+    tasks = shlex.join(_tasks(run))
+    yield f"  isotune evaluate {_encoder_words(encoder)} {FINISHED} --tasks {tasks}"
+
+
+def _compare_with_teachers(run: EndedRun) -> Iterator[str]:
+    """How a student, if it learned anything, is compared with its teachers on other tasks."""
+    if run.comparison.verdict.word == "KEEP":
+        return
+    encoders = shlex.join([*run.recipe.teachers, str(run.kept), *plugin_words(), *_device_words()])
+    yield "compare the student with its teacher; other tasks can stand behind --tasks:"
+    yield f"  isotune evaluate {encoders} --tasks {shlex.join(_tasks(run))} --cost"
+
+
+def _tasks(run: EndedRun) -> Sequence[str]:
+    """The tasks that the run was judged by, or else the general pairs."""
+    if run.apart and run.apart.task:
+        return (run.apart.task,)
+    if run.recipe.tasks:
+        return run.recipe.tasks
+    if run.recipe.dev not in ("none", GENERAL_PAIRS):
+        return (run.recipe.dev,)
+    return (GENERAL_TASK,)
 
 
 def _search(run: EndedRun) -> Iterator[str]:
     """How to search in the text of the run."""
-    encoder = _encoder_words(run.advised)
+    encoder = _encoder_words(run.searches)
     index = shlex.quote(f"{run.folder}-index")
     sources = run.sources or (TEXT,)
     column = text_column(run.recipe)
@@ -204,7 +252,9 @@ def _search(run: EndedRun) -> Iterator[str]:
         yield f"{answers} has the rows with different texts in the column {column}"
         sources = (str(answers),)
     text = shlex.join(sources)
-    if run.comparison.pooled and run.advised == run.model:
+    if run.searches != run.advised:
+        yield "the student finds less than words alone do, so these commands search by the teacher:"
+    if run.comparison.pooled and run.searches == run.model:
         yield (
             "the next commands don't pool the start as the run did, so its scores don't hold for "
             f"them: {run.comparison.pooled}"
@@ -235,15 +285,13 @@ def _predict(run: EndedRun) -> Iterator[str]:
     task = ""
     if len(tasks) > 1:
         task = f" --task {shlex.quote(tasks[0])}"
-    columns = ""
-    for field in PREDICTED_FIELDS:
-        if field in run.recipe.columns:
-            columns += f" {shlex.quote(f'{field}={run.recipe.columns[field]}')}"
-    if columns:
-        columns = f" --columns{columns}"
+    named = [run.recipe.columns[field] for field in PREDICTED_FIELDS if field in run.recipe.columns]
+    where = ""
+    if named:
+        where = f", whose text is in {' and '.join(named)}; --columns names others"
     out = shlex.quote(f"{run.folder}-predicted.csv")
-    yield "predict new texts by the classifier; FILE stands for a file of them:"
-    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{columns}{task} --out {out}"
+    yield f"predict new texts by the classifier; FILE stands for a file of them{where}:"
+    yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{task} --out {out}"
 
 
 def _encoder_words(encoder: str) -> str:

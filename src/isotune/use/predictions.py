@@ -8,6 +8,7 @@ their number.
 import csv
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +37,10 @@ SEPARATOR = "|"
 Predicted = str | tuple[str, ...] | float
 Chance = float | tuple[float, ...] | None
 """The probability of the label, of each of the labels, or none of a score."""
+
+
+def _say_nothing(_: str) -> None:
+    pass
 
 
 class Prediction(NamedTuple):
@@ -70,19 +75,22 @@ def predict_rows(
     columns: Mapping[str, str] | None = None,
     most: int | None = None,
     advance: Advance | None = None,
+    say: Callable[[str], object] = _say_nothing,
 ) -> Iterator[Prediction]:
     """Predicts the rows of all sources, in their order, without rows whose text is blank.
 
     All sources are opened before the first row is read. `columns` names the columns of the texts,
-    by the fields of `Sentence`, or of `Pair` for a head of pairs. No more than `most` rows are
-    read; None stands for all.
+    by the fields of `Sentence`, or of `Pair` for a head of pairs. Without it, the columns that the
+    classifier learned from are read where a source has them, and `say` is told so. No more than
+    `most` rows are read; None stands for all.
     """
     row_type: type[Sentence] | type[Pair] = Sentence
     if classifier.head.settings.pairs:
         row_type = Pair
     query: RowQuery[Any] = RowQuery(row_type, columns=columns or {})
     files = [file for source in sources for file in read_records(source, query)]
-    rows = chain.from_iterable(_rows(file, row_type, columns or {}) for file in files)
+    choose = partial(_chosen_columns, columns or {}, classifier.head, row_type, say)
+    rows = chain.from_iterable(_rows(file, row_type, choose) for file in files)
     return _predicted(classifier, islice(rows, most), advance)
 
 
@@ -105,8 +113,26 @@ def _predicted(
             yield Prediction(row.place, row.record, text, predicted, chance)
 
 
+def _chosen_columns(
+    given: Mapping[str, str],
+    head: ClassifierHead,
+    row_type: type[Sentence] | type[Pair],
+    say: Callable[[str], object],
+    place: str,
+    available: Sequence[str],
+) -> Mapping[str, str]:
+    """The columns that are given, or else those that the classifier learned from, if there."""
+    learned = head.settings.columns
+    if given or not learned or not set(learned) <= set(available):
+        return given
+    say(f"{place}: the text is read from {' and '.join(learned)}, as in training")
+    return dict(zip(row_type._fields, learned, strict=True))
+
+
 def _rows(
-    file: Opened, row_type: type[Sentence] | type[Pair], columns: Mapping[str, str]
+    file: Opened,
+    row_type: type[Sentence] | type[Pair],
+    choose: Callable[[str, Sequence[str]], Mapping[str, str]],
 ) -> Iterator[tuple[_Waiting, Any]]:
     """The rows of a file with a text, each with the text or the pair of texts."""
     names: tuple[str, ...] = ()
@@ -115,7 +141,9 @@ def _rows(
     for number, record in file.records:
         place = f"{file.place}:{number}"
         if not names:
-            names = _text_columns(file.place, row_type, list(record), columns)
+            available = list(record)
+            columns = choose(file.place, available)
+            names = _text_columns(file.place, row_type, available, columns)
         missing = set(names) - record.keys()
         if missing:
             raise InputError(f"{place}: no column {min(missing)!r}")

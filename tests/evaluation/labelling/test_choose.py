@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.data import ScoredPair
-from isotune.evaluation.labelling.choose import choose, choose_pairs, surely_best
+from isotune.evaluation.labelling.choose import choose, chosen_pairs, encode_texts, surely_best
 from tests.evaluation.test_geometry import Angles
 
 
@@ -38,14 +38,14 @@ def test_of_similar_pairs_the_one_on_which_encoders_disagree_is_chosen() -> None
 
 
 def test_no_sentence_is_asked_for_twice_and_neighbours_are_among_the_chosen() -> None:
-    pairs = choose_pairs([str(angle) for angle in range(0, 180, 5)], [Angles()], 12)
+    pairs = chosen_pairs(encode_texts([str(angle) for angle in range(0, 180, 5)], [Angles()]), 12)
     assert len(pairs) == 12
     assert len({sentence for pair in pairs for sentence in pair}) == 24
     angles = [*range(0, 360, 40), *range(1, 360, 40)]  # each has one neighbour, one degree away
-    pairs = choose_pairs([str(angle) for angle in angles], [Angles()], 3)
+    pairs = chosen_pairs(encode_texts([str(angle) for angle in angles], [Angles()]), 3)
     assert 1 in [abs(float(first) - float(second)) for first, second in pairs]
     assert (
-        choose_pairs(["1", "1"], [Angles()], 3) == []
+        chosen_pairs(encode_texts(["1", "1"], [Angles()]), 3) == []
     )  # repeats and lonely sentences give no pair
 
 

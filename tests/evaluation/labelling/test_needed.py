@@ -5,11 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import rankdata, spearmanr
 
 from isotune.evaluation.labelling import needed
-from isotune.evaluation.labelling.choose import agreement
-from isotune.evaluation.labelling.needed import gain_shown, pairs_needed, words_of_needed
+from isotune.evaluation.labelling.choose import (
+    CHOICES,
+    chosen_agreement,
+    chosen_pairs,
+    encode_texts,
+)
+from isotune.evaluation.labelling.needed import (
+    forecast_lines,
+    gain_shown,
+    pairs_needed,
+    words_of_needed,
+)
+from isotune.evaluation.vectors import unit_length
 from tests.evaluation.test_geometry import Angles
 
 
@@ -74,7 +85,7 @@ def test_the_line_has_round_numbers_and_none_below_the_fewest_that_choose() -> N
     assert words_of_needed(0.9973) == (
         "scored pairs that tell these encoders apart (Spearman x 100): about 110 for a gain of "
         "2 points, about 360 for a gain of 1 point, about 1,300 for a gain of half a point; 50 "
-        "show a gain of 3.5 points or more"
+        "show a gain of about 4 points or more"
     )
     assert "about 20 for a gain of 2 points" in words_of_needed(1 - 1e-8)
 
@@ -83,7 +94,28 @@ def test_encoders_that_never_differ_are_told_apart_by_no_pair() -> None:
     assert words_of_needed(1.0) == ""
 
 
-def test_the_agreement_of_encoders_is_that_of_their_orders() -> None:
-    pairs = [("0", str(angle)) for angle in range(10, 90, 20)]
-    assert agreement(pairs, Angles(), Angles()) == pytest.approx(1)
-    assert agreement(pairs, Angles(), Reversed()) == pytest.approx(-1)
+def test_labels_are_not_advised_where_the_usual_gain_needs_too_many() -> None:
+    agreement = 0.997
+    enough = 100 * gain_shown(needed.REASONABLE, agreement)
+    (line,) = forecast_lines(agreement)
+    assert line == words_of_needed(agreement)
+    assert list(forecast_lines(agreement, 1.01 * enough)) == [line]
+    _, warning = forecast_lines(agreement, 0.5 * enough)
+    assert warning.startswith("do not label for this: runs of this recipe usually gain about ")
+    assert list(forecast_lines(1.0, 0.1)) == []
+
+
+def test_the_agreement_is_that_of_the_cosines_of_chosen_pairs() -> None:
+    texts = [str(angle) for angle in range(1, 90)]
+    encoders = [Angles(), Reversed()]
+    expected = []
+    for seed in range(CHOICES):
+        pairs = chosen_pairs(encode_texts(texts, encoders), 20, seed)
+        first, second = (
+            [np.dot(*unit_length(encoder.encode(list(pair)))) for pair in pairs]
+            for encoder in encoders
+        )
+        expected.append(spearmanr(first, second).statistic)
+    vectors = [unit_length(encoder.encode(texts)) for encoder in encoders]
+    assert chosen_agreement(vectors, 20) == pytest.approx(np.mean(expected))
+    assert chosen_agreement([vectors[0], vectors[0]], 20) == pytest.approx(1)

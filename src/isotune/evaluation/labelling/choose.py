@@ -7,6 +7,8 @@ encoders disagree most: an answer there decides between them.
 """
 
 from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -21,33 +23,77 @@ from isotune.evaluation.vectors import Floats, nearest, sentence_vectors, unit_l
 SENTENCES = 5_000
 """Of more sentences, a random sample is used."""
 
+CHOICES = 10
+"""So many choices of pairs say how alike encoders are on chosen pairs."""
+
 NEIGHBOURS = 10
 """So many of the nearest sentences of each are candidates, and as many others."""
 
 
-def choose_pairs(
-    sentences: Sequence[str], encoders: Sequence[SentenceEncoder], count: int, seed: int = 0
-) -> list[tuple[str, str]]:
-    """At most `count` pairs of sentences.
+class EncodedTexts(NamedTuple):
+    """Different sentences, and the vectors [N, d] of each encoder, of length 1."""
 
-    Every first part of their order is spread over the similarities.
-    """
-    random = np.random.default_rng(seed)
+    texts: Sequence[str]
+    vectors: Sequence[Floats]
+
+
+def encode_texts(
+    sentences: Sequence[str], encoders: Sequence[SentenceEncoder], seed: int = 0
+) -> EncodedTexts:
+    """Encodes the different ones of the sentences; of more than `SENTENCES`, a sample of these."""
     texts = distinct_texts(sentences)
     if len(texts) > SENTENCES:
-        drawn = random.choice(len(texts), SENTENCES, replace=False)
+        drawn = np.random.default_rng(seed).choice(len(texts), SENTENCES, replace=False)
         texts = [texts[i] for i in np.sort(drawn)]
-    if len(texts) < 2:
-        return []
     vectors = []
     for encoder in encoders:
         encoded = sentence_vectors(encoder.encode, texts, "the text")
-        vectors.append(unit_length(encoded))  # [N, d]
+        vectors.append(unit_length(encoded))
+    return EncodedTexts(texts, vectors)
+
+
+def chosen_pairs(encoded: EncodedTexts, count: int, seed: int = 0) -> list[tuple[str, str]]:
+    """At most `count` pairs of the texts.
+
+    Every first part of their order is spread over the similarities.
+    """
+    if len(encoded.texts) < 2:
+        return []
+    pairs, _ = _chosen(encoded.vectors, count, np.random.default_rng(seed))
+    return [(encoded.texts[first], encoded.texts[second]) for first, second in pairs]
+
+
+def chosen_agreement(vectors: Sequence[Floats], count: int) -> float:
+    """How alike the first encoder and the last are on the pairs that `chosen_pairs` gives.
+
+    It is the mean of Spearman's correlation of their cosines over `CHOICES` choices of `count`
+    pairs, because that of a single choice depends much on the choice. The encoders have vectors
+    [N, d] of N different sentences, of length 1. Where the cosines of one are all equal, the
+    correlation counts as 0.
+    """
+    found = []
+    for seed in range(CHOICES):
+        _, cosines = _chosen(vectors, count, np.random.default_rng(seed))
+        both = correlations(cosines[0], cosines[-1])
+        spearman = 0.0
+        if both is not None:
+            spearman, _ = both
+        found.append(spearman)
+    return fmean(found)
+
+
+def _chosen(
+    vectors: Sequence[Floats], count: int, random: np.random.Generator
+) -> tuple[Integers, Floats]:
+    """The chosen pairs [P, 2] of sentences, and the cosines [E, P] of E encoders.
+
+    The vectors [N, d] of each encoder have length 1.
+    """
     pairs = _candidates(vectors[0], random)  # [C, 2]
     first, second = pairs.T
-    cosines = [np.einsum("cd,cd->c", rows[first], rows[second]) for rows in vectors]
-    chosen = choose(np.stack(cosines), pairs, count, random)
-    return [(texts[first[i]], texts[second[i]]) for i in chosen]
+    cosines = np.stack([np.einsum("cd,cd->c", rows[first], rows[second]) for rows in vectors])
+    chosen = choose(cosines, pairs, count, random)
+    return pairs[chosen], cosines[:, chosen]
 
 
 def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Generator) -> list[int]:
@@ -94,22 +140,6 @@ def _take_best(interval: list[int], pairs: Integers, taken: set[int]) -> int | N
             taken.update(sentences)
             return candidate
     return None
-
-
-def agreement(
-    pairs: Sequence[tuple[str, str]], first: SentenceEncoder, second: SentenceEncoder
-) -> float:
-    """Spearman's correlation of the cosines that two encoders give to pairs.
-
-    It is 0 if the cosines of the first are all equal.
-    """
-    # The score is not used.
-    columns = _columns([ScoredPair(*pair, score=0.0) for pair in pairs])
-    found = correlations(cosine_similarities(first, columns), cosine_similarities(second, columns))
-    if found is None:
-        return 0.0
-    spearman, _ = found
-    return spearman
 
 
 def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder]) -> int | None:

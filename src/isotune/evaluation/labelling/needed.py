@@ -14,6 +14,7 @@ distribution"). For normal variables, 1 - tau is about `TAU` times the root of 1
 """
 
 import math
+from collections.abc import Iterator
 
 from isotune.evaluation.labelling.session import FEWEST
 
@@ -25,6 +26,12 @@ USUAL_SCORE = 0.7
 
 USUAL_COUNT = 50
 """The pairs that `isotune label` chooses."""
+
+DO_NOT_LABEL = "do not label for this"
+"""How the line begins that says that labels would not show the usual gain."""
+
+REASONABLE = 1_000
+"""More pairs than this take a person longer than a working day, at half a minute each."""
 
 TAU = 0.86
 """(2 / pi) sqrt(2 (1 - R) / (1 - a)), where R is Pearson's correlation near 1."""
@@ -57,6 +64,28 @@ def gain_shown(count: int, agreement: float) -> float:
     return SURE * FACTOR * math.sqrt(2 * (1 - USUAL_SCORE**2) * spread)
 
 
+def forecast_lines(
+    agreement: float, usual_gain: float | None = None, count: int = USUAL_COUNT
+) -> Iterator[str]:
+    """What scored pairs can tell of two encoders, in lines.
+
+    `agreement` is Spearman's correlation of the encoders' cosines on the pairs that `isotune label`
+    chooses. `usual_gain` is what runs of the recipe usually gain, in points (Spearman x 100).
+    """
+    needed = words_of_needed(agreement, count)
+    if not needed:
+        return
+    yield needed
+    if usual_gain is None:
+        return
+    pairs = pairs_needed(usual_gain / 100, agreement)
+    if pairs > REASONABLE:
+        yield (
+            f"{DO_NOT_LABEL}: runs of this recipe usually gain about {usual_gain:g} points, "
+            f"which about {_rounded(pairs):,} scored pairs would show; that is too much work"
+        )
+
+
 def words_of_needed(agreement: float, count: int = USUAL_COUNT) -> str:
     """Says how many scored pairs tell some gains, and what `count` pairs tell.
 
@@ -69,9 +98,10 @@ def words_of_needed(agreement: float, count: int = USUAL_COUNT) -> str:
         needed = max(FEWEST, _rounded(pairs_needed(gain, agreement)))
         parts.append(f"about {needed:,} for a gain of {words}")
     shown = 100 * gain_shown(count, agreement)
+    digits = 1 if shown < 2 else 0
     return (
         f"scored pairs that tell these encoders apart (Spearman x 100): {', '.join(parts)}; "
-        f"{count:,} show a gain of {shown:.1f} points or more"
+        f"{count:,} show a gain of about {shown:.{digits}f} points or more"
     )
 
 

@@ -47,6 +47,7 @@ DESCRIPTION = (
     "published_on",
     "cost",
     "gained",
+    "usual_gain",
     "model",
     "keep_checkpoints",
     "tasks",

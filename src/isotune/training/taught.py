@@ -1,0 +1,78 @@
+"""The teachers of a run at its end: what they score on its tasks, and how near the student is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from isotune.encoder.encoder import Encoder
+from isotune.evaluation import ResampledScores, Task, differences, resampled_scores
+from isotune.evaluation.agreement import (
+    HeldOut,
+    Together,
+    compare_agreement,
+    encode_held_out,
+    taught_examples,
+)
+from isotune.evaluation.examples import PairExamples
+from isotune.evaluation.run_results import Agreement, BesideTeachers
+
+
+class MeasuredTeachers(NamedTuple):
+    """What the student of a run is compared with. Several teachers are one encoder."""
+
+    names: tuple[str, ...]
+    on_tasks: ResampledScores
+
+    held_out: HeldOut | None
+    """What the teachers make of the held-out sentences; None if there are none."""
+
+
+class Taught(NamedTuple):
+    """How the start and the kept encoder agree with the teachers; None if it is not measured."""
+
+    agreement: Agreement | None
+    examples: PairExamples | None
+
+
+def measure_teachers(
+    names: Sequence[str], tasks: Sequence[Task], held_out: Sequence[str]
+) -> MeasuredTeachers | None:
+    """Loads the teachers, and measures them together; None in a run without teachers."""
+    if not names:
+        return None
+    teachers = [Encoder.load(name) for name in names]
+    scores = resampled_scores(tasks, Together(teachers), ", ".join(names))
+    encoded = None
+    if held_out:
+        encoded = encode_held_out(teachers, held_out)
+    return MeasuredTeachers(tuple(names), scores, encoded)
+
+
+def beside_teachers(
+    teachers: MeasuredTeachers | None, student: ResampledScores
+) -> BesideTeachers | None:
+    """The kept encoder beside the teachers on the tasks; None in a run without teachers."""
+    if teachers is None:
+        return None
+    return BesideTeachers(
+        names=teachers.names,
+        evaluation=teachers.on_tasks.evaluation,
+        differences=tuple(differences(teachers.on_tasks, student)),
+    )
+
+
+def agreement_with(
+    teachers: MeasuredTeachers | None,
+    before: HeldOut | None,
+    after: HeldOut | None,
+    sentences: Sequence[str],
+) -> Taught:
+    """Compares the start and the kept encoder with the teachers, on the held-out sentences."""
+    if teachers is None or teachers.held_out is None or before is None or after is None:
+        return Taught(None, None)
+    taught = teachers.held_out
+    return Taught(
+        compare_agreement(taught, before, after),
+        taught_examples(taught, before, after, sentences),
+    )
