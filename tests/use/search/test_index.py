@@ -92,7 +92,11 @@ def test_hybrid_search_finds_a_rare_word(index: Index, encoder: Encoder) -> None
 
 def test_rankings_are_fused_by_their_reciprocal_ranks() -> None:
     one, two, three, four = ({"id": name} for name in "1234")
-    assert index_module._fuse([one, two, three], [three, four]) == [three, one, two, four]
+    fused = index_module._fuse([one, two, three], [three, four])
+    assert [row for row, _ in fused] == [three, one, two, four]
+    # The constant of Cormack et al. (2009) is 60, and ranks count from 1.
+    expected = [1 / 63 + 1 / 61, 1 / 61, 1 / 62, 1 / 62]
+    assert [score for _, score in fused] == pytest.approx(expected)
 
 
 def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
