@@ -67,6 +67,14 @@ def test_the_teachers_encode_only_the_rows_of_the_steps(
         torch.testing.assert_close(batch.targets, expected[loader.sampler[step]], rtol=0, atol=1e-5)
 
 
+def test_the_teachers_encode_all_rows_for_an_epoch(tiny_model: Path, sentences: list[str]) -> None:
+    teacher = Encoder.load(tiny_model)
+    loader = FeedLoader(stored(sentences, teacher), 8, "rows", 0)
+    targets = loader.teach([teacher], steps=60 // 8)
+    expected = torch.from_numpy(teacher.encode(sentences, normalize=True))
+    torch.testing.assert_close(targets, expected, rtol=0, atol=1e-5)
+
+
 def test_a_disk_is_refused_that_cannot_hold_two_checkpoints_with_the_teacher(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,9 +109,11 @@ class FeedLoader:
         """Makes the teachers' vectors of each row's text the targets [rows, sum of features].
 
         Each vector has length 1, so the cosine of two targets is the mean of the teachers' cosines.
-        Rows that are in none of the first `steps` steps get no vectors, but 0.
+        Rows that are in none of the first `steps` steps get no vectors, but 0. A whole epoch leaves
+        out less than a batch, which gets vectors too: so another stage on the text finds them all
+        among those that are kept.
         """
-        used = np.zeros(len(self.dataset), bool)
+        used = np.full(len(self.dataset), steps >= self.sampler.steps_per_epoch)
         for step in range(steps):
             used[self.sampler[step]] = True
         (texts,) = self.dataset.sentences(np.flatnonzero(used))
