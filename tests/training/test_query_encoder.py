@@ -1,5 +1,8 @@
 """A small encoder that learns the vectors of another one, and can ask in its index."""
 
+import json
+import shlex
+
 import pytest
 import torch
 
@@ -8,6 +11,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.errors import InputError
 from isotune.methods.linear_map import RIDGE, linear_map
+from isotune.report.stages import NEXT
 from tests.training.conftest import Train, assert_same_end, stop_and_resume
 
 OPTIONS = {
@@ -86,3 +90,21 @@ def test_the_map_is_trained_further(train: Train, sentences: list[str]) -> None:
     assert [type(head) for head in run.encoder.heads] == [Dense, Normalize]
     assert (run.encoder.encode(sentences) * theirs).sum(1).mean() > 0.99
     assert run.encoder.space_of == Encoder.load(BUNDLED_MODEL).fingerprint()
+
+
+def test_the_teacher_makes_the_index_in_which_the_new_encoder_asks(train: Train) -> None:
+    run = train(**{**OPTIONS, "steps": 1})
+    index = shlex.quote(f"{run.folder}-index")
+    kept = shlex.quote(str(run.folder / "encoder"))
+    told = json.loads((run.folder / NEXT).read_text())
+    teacher = shlex.quote(str(BUNDLED_MODEL))
+    assert any(line.startswith(f"  isotune index {teacher} ") for line in told)
+    assert f'  isotune search {index} "YOUR QUESTION" --encoder {kept}' in told
+    assert f"  isotune serve {kept} --index {index}" in told
+
+
+def test_an_encoder_that_gives_its_own_vectors_asks_in_no_index_of_the_teacher(
+    train: Train,
+) -> None:
+    run = train(**{**OPTIONS, "match": "similarities", "steps": 1})
+    assert "--encoder" not in (run.folder / NEXT).read_text()

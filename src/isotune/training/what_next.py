@@ -3,8 +3,9 @@
 A command that uses an encoder names the new one only after NEW, and else what the user had: the
 start, or the teacher of a student whose start is a language model. A student that finds less than
 its teacher and than words alone is suggested for no search. An encoder that was tuned to predict
-labels is not for search; its classifier predicts new texts. Of pairs, the second texts are
-searched, each once.
+labels is not for search; its classifier predicts new texts. An encoder that has learned the vectors
+of a teacher is for queries: the teacher makes the index, whatever the verdict. Of pairs, the second
+texts are searched, each once.
 """
 
 import json
@@ -22,6 +23,7 @@ from isotune.data.records import Opened
 from isotune.data.rows import Record, Sentence, normalized, text_value
 from isotune.data.sources import read_records
 from isotune.encoder.classifier_head import tasks_of
+from isotune.encoder.shared_space import SHARED_SPACE
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
@@ -30,6 +32,7 @@ from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
 from isotune.kernels.device import DEVICE
+from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
 from isotune.recipes.doors import FINISHED
@@ -100,6 +103,15 @@ class EndedRun:
     def is_student(self) -> bool:
         """Whether the new encoder is an alternative to its teachers, and not to its start."""
         return bool(self.recipe.teachers) and not self.comparison.start_is_encoder
+
+    @property
+    def teacher_of_space(self) -> str:
+        """The teacher whose vectors the new encoder gives; empty if it gives its own."""
+        taught = self.recipe.stages[-1].options.named(Use.TEACH)
+        is_tuned = self.comparison.selected_step > 0
+        if taught and is_tuned and (self.kept / SHARED_SPACE).exists():
+            return taught[0]
+        return ""
 
     @property
     def sources(self) -> Sequence[str]:
@@ -243,8 +255,6 @@ def _tasks(run: EndedRun) -> Sequence[str]:
 
 def _search(run: EndedRun) -> Iterator[str]:
     """How to search in the text of the run."""
-    encoder = _encoder_words(run.searches)
-    index = shlex.quote(f"{run.folder}-index")
     sources = run.sources or (TEXT,)
     column = text_column(run.recipe)
     answers = _answers_file(run, column)
@@ -252,6 +262,32 @@ def _search(run: EndedRun) -> Iterator[str]:
         yield f"{answers} has the rows with different texts in the column {column}"
         sources = (str(answers),)
     text = shlex.join(sources)
+    indexer = asker = run.searches
+    options = ""
+    if run.teacher_of_space:
+        indexer = run.teacher_of_space
+        asker = str(run.kept)
+        options = f" --encoder {shlex.quote(asker)}"
+        yield (
+            f"the new encoder is for queries: {indexer} makes the index, and the new encoder asks "
+            "in it. The verdict compares the new encoder with the start, and not these two"
+        )
+    else:
+        yield from _doubts_about_search(run)
+        if run.comparison.words_that_pay:
+            options = " --hybrid"
+            yield from _words_that_pay(run)
+    index = shlex.quote(f"{run.folder}-index")
+    columns = _columns_words(column)
+    device = "".join(f" {word}" for word in _device_words())
+    yield f"search in this text by meaning; to search in other files, name them in place of {text}:"
+    yield f"  isotune index {_encoder_words(indexer)} {text}{columns} --out {index}"
+    yield f'  isotune search {index} "YOUR QUESTION"{options}{device}'
+    yield f"  isotune serve {_encoder_words(asker)} --index {index}"
+
+
+def _doubts_about_search(run: EndedRun) -> Iterator[str]:
+    """What to know of the encoder to search by."""
     if run.searches != run.advised:
         yield "the student finds less than words alone do, so these commands search by the teacher:"
     if run.comparison.pooled and run.searches == run.model:
@@ -259,15 +295,6 @@ def _search(run: EndedRun) -> Iterator[str]:
             "the next commands don't pool the start as the run did, so its scores don't hold for "
             f"them: {run.comparison.pooled}"
         )
-    hybrid = ""
-    if run.comparison.words_that_pay:
-        hybrid = " --hybrid"
-        yield from _words_that_pay(run)
-    yield f"search in this text by meaning; to search in other files, name them in place of {text}:"
-    yield f"  isotune index {encoder} {text}{_columns_words(column)} --out {index}"
-    device = "".join(f" {word}" for word in _device_words())
-    yield f'  isotune search {index} "YOUR QUESTION"{hybrid}{device}'
-    yield f"  isotune serve {encoder} --index {index}"
 
 
 def _words_that_pay(run: EndedRun) -> Iterator[str]:
