@@ -30,6 +30,7 @@ def test_the_vectors_come_near_those_of_the_teacher(train: Train, sentences: lis
     theirs = teacher.encode(sentences, normalize=True)
     begun = train("begun", **{**OPTIONS, "steps": 1}).encoder
     run = train(**OPTIONS)
+    assert "collapsing" not in (run.folder / "train.log").read_text()
     learned = Encoder.load(run.folder / "encoder")
     assert [type(head) for head in learned.heads] == [Dense, Normalize]
     before = (begun.encode(sentences) * theirs).sum(1).mean()

@@ -210,6 +210,9 @@ class Selection:
     gathers_classes: bool
     """Whether the method gathers the texts of a class, which lowers the effective rank."""
 
+    learns_space: bool
+    """Whether the method learns the vectors of another encoder, however near these are."""
+
     options: TrainingOptions
     recorder: Recorder
     progress: Progress
@@ -272,6 +275,8 @@ class Selection:
 
     def _collapse(self, space: Mapping[str, float], start: Mapping[str, float]) -> str:
         """How the space has closed up since the start; empty if it has not."""
+        if self.learns_space:
+            return ""
         rank = space["effective_rank"]
         if rank < start["effective_rank"] / 2 and not self.gathers_classes:
             return f"effective rank fell from {start['effective_rank']:.1f} to {rank:.1f}"

@@ -97,6 +97,7 @@ class StageTraining:
             general_scorer(options, run.workers),
             monitored_sentences(self.loader.monitored),
             bool(objectives.method.classes),
+            objectives.method.space_of is not None,
             self.options,
             run.recorder,
             progress,
