@@ -16,7 +16,8 @@ def tell_trained_rows(encoder: str | Path, tasks: Sequence[Task]) -> None:
 
     Nothing is known of an encoder that is not the folder `encoder` of a run.
     """
-    folder = Path(encoder)
+    # The folder may be named by "." or by a link.
+    folder = Path(encoder).resolve()
     path = folder.parent / TRAINED_ROWS
     if folder.name != "encoder" or not path.exists():
         return
