@@ -189,6 +189,15 @@ def test_an_encoder_is_known_by_any_name_of_its_folder(
     assert f"{name} was trained on 40 of its 40 rows" in said
 
 
+def test_a_damaged_file_of_trained_rows_costs_no_score(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / TRAINED_ROWS).write_text("damaged")
+    tell_trained_rows(tmp_path / "encoder", [])
+    (said,) = warnings(caplog)
+    assert f"{tmp_path / TRAINED_ROWS}: not a file of arrays" in said
+
+
 def test_a_start_that_was_kept_was_trained_on_nothing(train: Train, tmp_path: Path) -> None:
     result = train(
         sources=str(faq(tmp_path / "faq.csv")),
