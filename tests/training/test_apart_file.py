@@ -13,8 +13,8 @@ from pyarrow import parquet
 from isotune import LabelledPair, LabelledSentence, Pair, ScoredPair, Triplet
 from isotune.data import Row, read
 from isotune.data.records import read_file
-from isotune.data.trained_rows import TRAINED_ROWS
-from isotune.evaluation import RetrievalTask, STSTask, evaluate, load_tasks
+from isotune.data.trained_rows import TRAINED_ROWS, TrainedRows
+from isotune.evaluation import RetrievalTask, STSTask, evaluate, load_tasks, tell_trained_rows
 from isotune.recipes import Recipe
 from isotune.training.apart import read_set_apart
 from isotune.training.apart_file import ApartFile, write_rows_apart
@@ -169,6 +169,33 @@ def test_evaluate_says_how_many_rows_of_a_task_were_trained_on(
         evaluate(encoder, f"retrieval:{path},question,answer")
     (said,) = warnings(caplog)
     assert f"was trained on {trained} of its 40 rows" in said
+
+
+@pytest.mark.parametrize("name", [".", "../encoder", "../../link"])
+def test_an_encoder_is_known_by_any_name_of_its_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = faq(tmp_path / "faq.csv")
+    encoder = tmp_path / "run" / "encoder"
+    encoder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(encoder)
+    trained = TrainedRows()
+    columns = {"sentence1": "question", "sentence2": "answer"}
+    list(trained.watch(read(str(path), Pair, columns), Pair))
+    trained.save(encoder.parent / TRAINED_ROWS)
+    monkeypatch.chdir(encoder)
+    tell_trained_rows(name, load_tasks([f"retrieval:{path},question,answer"]))
+    (said,) = warnings(caplog)
+    assert f"{name} was trained on 40 of its 40 rows" in said
+
+
+def test_a_damaged_file_of_trained_rows_costs_no_score(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / TRAINED_ROWS).write_text("damaged")
+    tell_trained_rows(tmp_path / "encoder", [])
+    (said,) = warnings(caplog)
+    assert f"{tmp_path / TRAINED_ROWS}: not a file of arrays" in said
 
 
 def test_a_start_that_was_kept_was_trained_on_nothing(train: Train, tmp_path: Path) -> None:

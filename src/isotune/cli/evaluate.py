@@ -106,9 +106,9 @@ def evaluate(
     Classification, also of the named transfer tasks: can a simple classifier find the labels of new
     texts by their vectors? Geometry: how are the vectors distributed?
     """
-    paths = list(dict.fromkeys(encoder))
     from isotune.evaluation import tell_trained_rows
 
+    paths = list(dict.fromkeys(encoder))
     if calibrate:
         _check_calibration(paths, tasks, dimensions)
     elif scale is not None:

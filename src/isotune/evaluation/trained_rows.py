@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isotune.data.trained_rows import TRAINED_ROWS, find_trained, read_hashes
-from isotune.errors import counted
+from isotune.errors import InputError, counted
 from isotune.evaluation.tasks import DevTask, Task
 
 logger = logging.getLogger(__name__)
@@ -16,11 +16,17 @@ def tell_trained_rows(encoder: str | Path, tasks: Sequence[Task]) -> None:
 
     Nothing is known of an encoder that is not the folder `encoder` of a run.
     """
-    folder = Path(encoder)
+    # The folder may be named by "." or by a link.
+    folder = Path(encoder).resolve()
     path = folder.parent / TRAINED_ROWS
     if folder.name != "encoder" or not path.exists():
         return
-    hashes = read_hashes(path)
+    try:
+        hashes = read_hashes(path)
+    except InputError as error:
+        # The scores hold without it.
+        logger.warning("%s; so nothing is known of the rows that were trained on", error)
+        return
     for task in tasks:
         if not isinstance(task, DevTask):
             continue
