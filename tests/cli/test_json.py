@@ -23,7 +23,7 @@ from isotune.evaluation.results import (
     STSResult,
     TransferResult,
 )
-from isotune.evaluation.run_results import DevGain, RunEvaluation
+from isotune.evaluation.run_results import BesideTeachers, DevGain, RunEvaluation
 from tests.cli.conftest import Call, Refused
 
 AGENTS = Path(__file__).parents[2].joinpath("AGENTS.md").read_text("utf-8")
@@ -54,6 +54,7 @@ def described(row: str) -> set[str]:
         ("each of `differences`", [Difference]),
         ("each of `calibrations`", [Calibration]),
         ("`dev`", [DevGain]),
+        ("`beside_teachers`", [BesideTeachers]),
     ],
 )
 def test_the_parts_of_an_evaluation(row: str, models: Sequence[type[BaseModel]]) -> None:
