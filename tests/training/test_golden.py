@@ -17,6 +17,7 @@ import pytest
 import tomli_w
 
 import isotune
+from isotune.bundled import BUNDLED_MODEL
 from isotune.evaluation.results import Evaluation, STSResult
 from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import RECIPES, Recipe, starting_table
@@ -94,6 +95,8 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
             stage.pop(key, None)
             if value is not None and key in known:
                 stage[key] = value
+        if stage["method"] == "linear-map" or stage.get("match") == "vectors":
+            stage["teachers"] = [str(BUNDLED_MODEL)]
         classes = CLASSES.get(stage["method"]) or stage.get("classes") or ()
         file = rows(sentences, classes, pairs.with_name(f"rows-{number}.jsonl"))
         if stage["method"] == "crops":

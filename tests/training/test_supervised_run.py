@@ -233,7 +233,7 @@ def test_the_saved_classifier_predicts_what_the_run_has_predicted(
     assert len(set(predicted)) == 2
     assert classifier.head.settings.calibration_rows == 30
     assert "isotune.Classifier.load(" in (result.folder / "encoder" / "README.md").read_text()
-    command = f"isotune predict {result.folder}/encoder FILE --columns sentence=text --out"
+    command = f"isotune predict {result.folder}/encoder FILE --out"
     assert command in (result.folder / "train.log").read_text()
     probabilities = classifier.predict_proba(sentences)
     assert (probabilities.argmax(axis=1) == numbers).all()

@@ -157,10 +157,11 @@ def test_the_run_says_how_much_the_encoder_agrees(train: Train, long_text: Path)
     assert escape(sentence) in page
     student = str(run.folder / "encoder")
     commands = suggested(run)
-    for name in ("label", "evaluate"):
-        (first, *_) = [words for words in commands if words[0] == name]
-        assert BUNDLED_MODEL in first
-        assert student in first
+    (label,) = [words for words in commands if words[0] == "label"]
+    assert label[1] == str(run.folder)
+    (first, *_) = [words for words in commands if words[0] == "evaluate"]
+    assert BUNDLED_MODEL in first
+    assert student in first
     assert {words[1] for words in commands if words[0] in ("index", "serve")} == {student}
 
 
@@ -203,8 +204,8 @@ def test_a_finished_start_may_be_kept(
     run = train(**OPTIONS, model=str(tmp_path / "start"), steps=60, tasks=["stsb-open"])
     assert run.evaluation.agreement.low > 0
     assert (run.verdict.word, run.verdict.why) == ("CAN'T TELL", TAUGHT)
-    (label,) = [words for words in suggested(run) if words[0] == "label"]
-    assert {BUNDLED_MODEL, str(tmp_path / "start")} < set(label)
+    (first, *_) = [words for words in suggested(run) if words[0] == "evaluate"]
+    assert {BUNDLED_MODEL, str(tmp_path / "start")} < set(first)
 
 
 def test_a_scaling_to_length_1_stays(train: Train, tiny_model: Path, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ class Options(TypedDict, total=False):
     adversarial_norm: float
     scale: float
     teachers: Sequence[str]
+    match: Literal["similarities", "vectors"]
     metrics: Sequence[Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"]]
     dropout: float
     heads: bool
