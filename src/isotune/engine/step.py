@@ -266,18 +266,18 @@ class Fit:
         self._encoder = encoder
         self._method = method
         self._loader = loader
-        self._texts = loader.only
 
     def prepare(self) -> None:
         """Nothing has to be ready before the update."""
 
     def update(self, step: int) -> None:
         """Makes the update."""
-        self._method.count(self._encoder, torch.from_numpy(self._texts.dataset.token_counts()))
+        texts = self._loader.only
+        self._method.count(self._encoder, torch.from_numpy(texts.dataset.token_counts()))
         if self._method.teachers:
-            targets = self._loader.teach(self._method.teachers, len(self._texts.dataset))
+            targets = self._loader.teach(self._method.teachers, len(texts.dataset))
             self._method.teach(targets)
-        vectors = self._texts.cache(self._encoder, self._scratch, self._workers)
+        vectors = texts.cache(self._encoder, self._scratch, self._workers)
         self._method.fit(self._encoder, vectors)
 
 

@@ -22,7 +22,7 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.losses import cosine_distance, ranking_divergence
-from isotune.methods.linear_map import load_only
+from isotune.methods.linear_map import layer_to, load_only
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options import DistilOptions
 
@@ -64,10 +64,9 @@ class Distil(Method):
         # The teacher's vectors are the aim, whatever dev pairs say.
         self.keeps_last = True
         last = [type(head) for head in encoder.heads][-2:]
-        if last == [Dense, Normalize] and encoder.dimension == teacher.dimension:
-            return
-        layer = Dense(encoder.dimension, teacher.dimension, activation="Identity")
-        self.adds = Additions(heads=(layer, Normalize()))
+        ends_in_layer = last == [Dense, Normalize] and encoder.dimension == teacher.dimension
+        if not ends_in_layer:
+            self.adds = layer_to(encoder, teacher)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The divergence or the distance from the teachers, whose vectors are the targets."""

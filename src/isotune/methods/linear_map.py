@@ -41,8 +41,7 @@ class LinearMap(ClosedForm):
         # The encoder will ask, where the teacher has encoded the documents.
         self.teachers = [teacher.prompted("query")]
         self.space_of = teacher.fingerprint()
-        layer = Dense(encoder.dimension, teacher.dimension, activation="Identity")
-        self.adds = Additions(heads=(layer, Normalize()))
+        self.adds = layer_to(encoder, teacher)
         self._targets: Tensor | None = None
 
     def teach(self, targets: Tensor) -> None:
@@ -67,6 +66,12 @@ def linear_map(vectors: Tensor, targets: Tensor) -> Dense:
         head.linear.weight.copy_(torch.from_numpy(found.coef_))
         head.linear.bias.copy_(torch.from_numpy(found.intercept_))
     return head
+
+
+def layer_to(encoder: Encoder, teacher: Encoder) -> Additions:
+    """A new linear layer that gives the encoder's vectors the teacher's size, and length 1."""
+    layer = Dense(encoder.dimension, teacher.dimension, activation="Identity")
+    return Additions(heads=(layer, Normalize()))
 
 
 def load_only(names: Sequence[str]) -> Encoder:

@@ -470,10 +470,10 @@ class Index:
             loaded = self._cut(loaded, dimensions)
         fingerprint = loaded.fingerprint()
         if fingerprint != self.description["fingerprint"]:
-            if len(self) and loaded.space_of == self.description["fingerprint"]:
-                self._query_encoder = loaded
-                return loaded
             if len(self):
+                if loaded.space_of == self.description["fingerprint"]:
+                    self._query_encoder = loaded
+                    return loaded
                 name = encoder
                 if isinstance(encoder, Encoder):
                     name = "the given encoder"
