@@ -10,7 +10,8 @@ and the seconds from the texts to the predictions, without loading libraries. So
 goes on where it was stopped. In the end, the means over the seeds are printed as a table.
 
 No way sees a test row before it predicts. So `two-steps` always keeps the tuned encoder; a run of
-the recipe `classify` may go back to the start. `finetune` chooses its step by a fifth of its rows.
+the recipe `classify` may go back to the start. `finetune` chooses its step by a fifth of its rows;
+where no step is better than the start, its labels are those of `frozen`.
 The peers run in an environment of their own, whose Python is PYTHON (pip install setfit
 'model2vec[train]'). model2vec distils a static model from the encoder first.
 """
@@ -34,6 +35,7 @@ from sklearn.model_selection import train_test_split
 
 import isotune
 from isotune.data import LabelledSentence, read
+from isotune.encoder.classifier_head import tasks_of
 from isotune.encoder.encoder import Encoder
 from isotune.engine.loop import train_steps
 from isotune.engine.objectives import build_objectives
@@ -152,6 +154,9 @@ def finetune(model: str, rows: Rows, texts: Sequence[str], seed: int) -> Sequenc
             seed=seed,
             quiet=True,
         )
+        if not tasks_of(result.folder / "encoder"):
+            # The run has kept its start, which has no classifier.
+            return frozen(model, rows, texts, seed)
         return [str(label) for label in result.classifier.predict(texts)]
 
 
