@@ -180,6 +180,21 @@ def test_fragments_are_merged_and_new_rows_are_in_the_text_index(
     assert (words.num_unindexed_rows, words.index_details["with_position"]) == (0, False)
 
 
+def test_the_table_of_a_new_index_lies_on_the_disk_once(
+    tmp_path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "FRAGMENTS", 1)
+    made = Index.create(tmp_path / "index", encoder).store
+    vectors = np.random.default_rng(0).standard_normal((1000, 32), np.float32)
+    ids = [f"{row}" for row in range(1000)]
+    rows = pa.table({"id": ids, "text": ids})
+    for start in (0, 500):
+        made.put(rows.slice(start, 500), vectors[start : start + 500])
+    made.tend(finished=True)
+    data = (tmp_path / "index").glob("rows.lance/data/*")
+    assert vectors.nbytes < sum(path.stat().st_size for path in data) < 1.5 * vectors.nbytes
+
+
 def test_an_index_is_not_read_into_memory(tmp_path: Path) -> None:
     description = {"encoder": None, "precision": None, "fingerprint": "", "dimension": 1000}
     (tmp_path / "index.json").write_text(json.dumps(description))

@@ -53,6 +53,8 @@ QUERY_CHARACTERS = 2048
 READ_AHEAD = 2**25
 # Another process may still read a version of the table of this age.
 KEPT = timedelta(minutes=10)
+# In a table that is being made, nobody reads for long.
+KEPT_OF_NEW = timedelta(milliseconds=1)
 # The name of another column; LanceDB fails at other names, or can't filter by them.
 NAME = re.compile(r"(?![_*])[^.`\0\ud800-\udfff]+")
 # What LanceDB says of files that are missing or not whole.
@@ -88,6 +90,8 @@ class Store:
         self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
         # The files of the table that were written to the disk.
         self._on_disk: set[Path] = set()
+        # Whether the table was made here, and has not all rows yet.
+        self._is_new = False
         if self._has_commits():
             with as_read_error(folder):
                 self.table = self._database.open_table(TABLE)
@@ -98,6 +102,7 @@ class Store:
         else:
             # A killed process or a full disk may have left a folder without any commit.
             self._create_table()
+            self._is_new = True
         self._create_text_index()
 
     def _has_commits(self) -> bool:
@@ -317,13 +322,22 @@ class Store:
         most_unindexed = max(UNINDEXED, len(self) // UNINDEXED_SHARE)
         with writing(self.folder):
             if fragments > FRAGMENTS or (finished and unindexed > most_unindexed):
-                self.table.optimize(cleanup_older_than=KEPT)
+                self._merge(finished)
             for path in (self.folder / TABLE_FOLDER).rglob("*"):
                 if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
                     sync(path)
                     self._on_disk.add(path)
             sync(self.folder / TABLE_FOLDER)
             sync(self.folder)
+        if finished:
+            self._is_new = False
+
+    def _merge(self, finished: bool) -> None:
+        """Merges fragments, completes the text index, and removes old versions of the table."""
+        self.table.optimize(cleanup_older_than=KEPT)
+        if finished and self._is_new:
+            # Else the rows as they were before the merge would stay on the disk.
+            self.table.optimize(cleanup_older_than=KEPT_OF_NEW)
 
     def _rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
         """The rows that a query gives under a filter, without its columns of scores."""
