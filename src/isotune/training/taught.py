@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.shared_space import SHARED_SPACE
 from isotune.evaluation import ResampledScores, Task, differences, resampled_scores
 from isotune.evaluation.agreement import (
     HeldOut,
     Together,
     compare_agreement,
     encode_held_out,
+    pair_cosines,
     taught_examples,
 )
 from isotune.evaluation.examples import PairExamples
 from isotune.evaluation.run_results import Agreement, BesideTeachers
+from isotune.methods.options import Use
+from isotune.recipes import Recipe
 
 
 class MeasuredTeachers(NamedTuple):
@@ -67,12 +72,22 @@ def agreement_with(
     before: HeldOut | None,
     after: HeldOut | None,
     sentences: Sequence[str],
+    index_of: str,
 ) -> Taught:
-    """Compares the start and the kept encoder with the teachers, on the held-out sentences."""
+    """Compares the start and the kept encoder with the teachers, on the held-out sentences.
+
+    With `index_of`, the kept encoder asks in the index of the teacher of this name.
+    """
     if teachers is None or teachers.held_out is None or before is None or after is None:
         return Taught(None, None)
     taught = teachers.held_out
-    return Taught(
-        compare_agreement(taught, before, after),
-        taught_examples(taught, before, after, sentences),
-    )
+    cosines = pair_cosines(taught, before, after, in_index=bool(index_of))
+    return Taught(compare_agreement(cosines, taught, after), taught_examples(cosines, sentences))
+
+
+def teacher_of_space(recipe: Recipe, kept: Path, selected_step: int) -> str:
+    """The teacher in whose index the kept encoder asks; empty if it gives vectors of its own."""
+    taught = recipe.stages[-1].options.named(Use.TEACH)
+    if taught and selected_step and (kept / SHARED_SPACE).exists():
+        return taught[0]
+    return ""

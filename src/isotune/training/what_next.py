@@ -23,7 +23,6 @@ from isotune.data.records import Opened
 from isotune.data.rows import Record, Sentence, normalized, text_value
 from isotune.data.sources import read_records
 from isotune.encoder.classifier_head import tasks_of
-from isotune.encoder.shared_space import SHARED_SPACE
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
@@ -32,13 +31,13 @@ from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
 from isotune.kernels.device import DEVICE
-from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
 from isotune.recipes.doors import FINISHED
 from isotune.report.stages import NEXT
 from isotune.training.apart_file import ApartFile
 from isotune.training.run_data import STDIN
+from isotune.training.run_folder import RECIPE
 
 TEXT = "TEXT"
 """What stands in commands for the user's sentences, where no command can read those of the run."""
@@ -102,16 +101,7 @@ class EndedRun:
     @property
     def is_student(self) -> bool:
         """Whether the new encoder is an alternative to its teachers, and not to its start."""
-        return bool(self.recipe.teachers) and not self.comparison.start_is_encoder
-
-    @property
-    def teacher_of_space(self) -> str:
-        """The teacher whose vectors the new encoder gives; empty if it gives its own."""
-        taught = self.recipe.stages[-1].options.named(Use.TEACH)
-        is_tuned = self.comparison.selected_step > 0
-        if taught and is_tuned and (self.kept / SHARED_SPACE).exists():
-            return taught[0]
-        return ""
+        return self.comparison.is_student
 
     @property
     def sources(self) -> Sequence[str]:
@@ -159,7 +149,9 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield from _label(run)
     if run.apart:
         yield from _evaluate_apart(run, run.apart)
-    if run.is_student:
+    if run.comparison.index_of:
+        yield from _ask_to_judge_search(run)
+    elif run.is_student:
         yield from _compare_with_teachers(run)
     elif run.model == BUNDLED_MODEL and run.predicts:
         yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
@@ -233,6 +225,18 @@ def _compare_with_finished(run: EndedRun) -> Iterator[str]:
     yield f"  isotune evaluate {_encoder_words(encoder)} {FINISHED} --tasks {tasks}"
 
 
+def _ask_to_judge_search(run: EndedRun) -> Iterator[str]:
+    """How a query encoder is judged, where the run was given no task of search."""
+    if run.comparison.searches:
+        return
+    again = shlex.join(["isotune", "train", "--recipe", str(run.folder / RECIPE)])
+    yield (
+        "how well does it search in the teacher's index? The same run with your questions and "
+        "answers tells:"
+    )
+    yield f"  {again} --tasks retrieval:FILE,QUESTION,ANSWER"
+
+
 def _compare_with_teachers(run: EndedRun) -> Iterator[str]:
     """How a student, if it learned anything, is compared with its teachers on other tasks."""
     if run.comparison.verdict.word == "KEEP":
@@ -264,13 +268,13 @@ def _search(run: EndedRun) -> Iterator[str]:
     text = shlex.join(sources)
     indexer = asker = run.searches
     options = ""
-    if run.teacher_of_space:
-        indexer = run.teacher_of_space
+    if run.comparison.index_of:
+        indexer = run.comparison.index_of
         asker = str(run.kept)
         options = f" --encoder {shlex.quote(asker)}"
         yield (
             f"the new encoder is for queries: {indexer} makes the index, and the new encoder asks "
-            "in it. The verdict compares the new encoder with the start, and not these two"
+            "in it"
         )
     else:
         yield from _doubts_about_search(run)
