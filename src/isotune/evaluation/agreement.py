@@ -21,6 +21,7 @@ from isotune.evaluation.run_results import Agreement
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.vectors import (
     Floats,
+    SearchEncoder,
     nearest,
     sentence_vectors,
     unit_length,
@@ -43,7 +44,7 @@ RANDOM = 5
 class Together:
     """Several encoders as one: the cosine of two of its vectors is the mean of their cosines."""
 
-    encoders: Sequence[Encoder]
+    encoders: Sequence[SearchEncoder]
 
     def encode(self, sentences: Sequence[str], /) -> Floats:
         """The vectors [n, d] of n sentences, of length 1."""
@@ -67,8 +68,8 @@ def _joined(vectors: Sequence[Floats]) -> Floats:
 class InIndex:
     """An encoder that asks in the index of another one: only documents are encoded by the other."""
 
-    asks: Encoder
-    made_by: Encoder
+    asks: SearchEncoder
+    made_by: SearchEncoder
 
     def encode(self, sentences: Sequence[str], /) -> Floats:
         """The vectors [n, d] of n sentences by the encoder that asks."""

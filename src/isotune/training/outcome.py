@@ -23,7 +23,6 @@ from isotune.encoder.classifier_head import ClassifierHead, tasks_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.finished import is_finished_encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.engine.workers import Workers
 from isotune.errors import counted
 from isotune.evaluation import (
     DevTask,
@@ -79,7 +78,9 @@ from isotune.training.taught import (
     beside_teachers,
     measure_teachers,
     teacher_of_space,
+    tell_time_of_teachers,
 )
+from isotune.training.teachers import KeptTeacher
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,25 +218,32 @@ class Yardsticks:
     """
 
     def __init__(
-        self, model: str, options: EncoderOptions, compared_on: ComparedOn, workers: Workers
+        self, model: str, options: EncoderOptions, compared_on: ComparedOn, run: RunContext
     ) -> None:
         self.model = model
         self.compared_on = compared_on
         self._options = options
-        self._workers = workers
+        self._run = run
 
     @cached_property
     def start(self) -> MeasuredEncoder:
         """What the start is compared by."""
         measure = partial(measure_encoder, self.model, self._options, self.compared_on)
-        return self._workers.on_rank_zero(measure)
+        return self._run.workers.on_rank_zero(measure)
 
     @cached_property
     def teachers(self) -> MeasuredTeachers | None:
         """What the teachers are compared by; None in a run without teachers."""
         on = self.compared_on
-        measure = partial(measure_teachers, on.teachers, on.tasks, on.held_out)
-        return self._workers.on_rank_zero(measure)
+        measure = partial(measure_teachers, on.teachers, on.tasks, on.held_out, self._run.recorder)
+        return self._run.workers.on_rank_zero(measure)
+
+    def tell_time_of_teachers(self) -> None:
+        """Says how long the teachers will take for the tasks, if there are teachers."""
+        on = self.compared_on
+        if on.teachers:
+            tell = partial(tell_time_of_teachers, on.teachers, on.tasks, self._run.recorder)
+            self._run.workers.on_rank_zero(tell)
 
     def seconds(self) -> float:
         """Measures both; gives the seconds that the start took, as the kept encoder will."""
@@ -263,17 +271,20 @@ def save_kept(encoder: Encoder, folder: Path, heads: Mapping[str, ClassifierHead
 
 
 def measure_encoder(
-    model: str | Path, options: EncoderOptions, compared_on: ComparedOn, index_of: str = ""
+    model: str | Path,
+    options: EncoderOptions,
+    compared_on: ComparedOn,
+    index_by: KeptTeacher | None = None,
 ) -> MeasuredEncoder:
     """Loads an encoder, and measures it.
 
-    In tasks of search it has an index of its own, unless `index_of` names the encoder of another.
+    In tasks of search it has an index of its own, or asks in that by `index_by`.
     """
     began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     searching: SentenceEncoder = encoder
-    if index_of:
-        searching = InIndex(encoder, Encoder.load(index_of))
+    if index_by:
+        searching = InIndex(encoder, index_by)
     dev = None
     words_in_dev: Sequence[WithWords] = ()
     if compared_on.dev:
@@ -329,7 +340,7 @@ def compare_with_start(
     recorder.advance()
     index_of = teacher_of_space(recipe, kept, progress.best_step)
     if progress.best_step or compared_on.reshaped:
-        measure_kept = partial(measure_encoder, kept, EncoderOptions(), compared_on, index_of)
+        measure_kept = partial(_measure_kept, kept, compared_on, index_of, recorder)
         after = run.workers.on_rank_zero(measure_kept)
     else:
         after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
@@ -359,6 +370,16 @@ def compare_with_start(
     write = partial(_write, run, comparison, yardsticks, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
+
+
+def _measure_kept(
+    kept: Path, compared_on: ComparedOn, index_of: str, recorder: Recorder
+) -> MeasuredEncoder:
+    """Measures the kept encoder; with `index_of`, in the index of the teacher of this name."""
+    teacher = None
+    if index_of:
+        teacher = KeptTeacher(Encoder.load(index_of), recorder)
+    return measure_encoder(kept, EncoderOptions(), compared_on, teacher)
 
 
 def _classified(kept: Path, tasks: Sequence[Task]) -> str:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from isotune.data.cache import cache_folder
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.shared_space import SHARED_SPACE
-from isotune.evaluation import ResampledScores, Task, differences, resampled_scores
+from isotune.evaluation import (
+    ResampledScores,
+    Task,
+    differences,
+    resampled_scores,
+    seconds_of_encoding,
+    texts_of,
+)
 from isotune.evaluation.agreement import (
     HeldOut,
     Together,
@@ -18,9 +27,14 @@ from isotune.evaluation.agreement import (
     taught_examples,
 )
 from isotune.evaluation.examples import PairExamples
-from isotune.evaluation.run_results import Agreement, BesideTeachers
+from isotune.evaluation.run_results import Agreement, BesideTeachers, teacher_words
 from isotune.methods.options import Use
 from isotune.recipes import Recipe
+from isotune.training.recorder import Recorder
+from isotune.training.teachers import KeptTeacher
+
+TIMED = 32
+"""By about so many texts of the tasks, a teacher is timed beforehand."""
 
 
 class MeasuredTeachers(NamedTuple):
@@ -40,14 +54,41 @@ class Taught(NamedTuple):
     examples: PairExamples | None
 
 
+def tell_time_of_teachers(names: Sequence[str], tasks: Sequence[Task], recorder: Recorder) -> None:
+    """Says how long the teachers will take for the texts of the tasks, at the end of the run."""
+    seconds = 0.0
+    for name in names:
+        teacher = KeptTeacher(Encoder.load(name), recorder)
+        missing: list[str] = []
+        for task in tasks:
+            for role, texts in texts_of(task).items():
+                different = list(dict.fromkeys(texts))
+                if not teacher.keeps(role, different):
+                    missing += different
+        if missing:
+            # Neighbours may be alike, so the texts are taken from all places.
+            sample = missing[:: max(1, len(missing) // TIMED)]
+            seconds += len(missing) * seconds_of_encoding(teacher.encoder, sample) / len(sample)
+    who = teacher_words(names)
+    if seconds:
+        rest = timedelta(seconds=round(seconds))
+        recorder.say(
+            f"tasks: at the end, {who} needs about {rest} for their texts; the vectors are kept "
+            f"for other runs in {cache_folder('')}"
+        )
+    else:
+        recorder.say(f"tasks: the vectors of their texts by {who} are kept from another run")
+
+
 def measure_teachers(
-    names: Sequence[str], tasks: Sequence[Task], held_out: Sequence[str]
+    names: Sequence[str], tasks: Sequence[Task], held_out: Sequence[str], recorder: Recorder
 ) -> MeasuredTeachers | None:
     """Loads the teachers, and measures them together; None in a run without teachers."""
     if not names:
         return None
     teachers = [Encoder.load(name) for name in names]
-    scores = resampled_scores(tasks, Together(teachers), ", ".join(names))
+    together = Together([KeptTeacher(teacher, recorder) for teacher in teachers])
+    scores = resampled_scores(tasks, together, ", ".join(names))
     encoded = None
     if held_out:
         encoded = encode_held_out(teachers, held_out)
