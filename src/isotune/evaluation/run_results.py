@@ -37,6 +37,9 @@ DEV_GAINS_NOTHING = "the dev data gain nothing"
 WORSE = "it is worse by more than chance on"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
 
+LEAST_SHARED = 0.1
+"""Of a smaller score of the teachers, no share is told; it is 10 in tables, which print x 100."""
+
 FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
 """What the scores of tasks of these kinds are."""
 
@@ -205,8 +208,11 @@ class Nearness(NamedTuple):
 
     @property
     def share(self) -> str:
-        """Which share of the teachers' score the student has; empty if theirs is not above 0."""
-        if self.teachers <= 0:
+        """Which share of the teachers' score the student has.
+
+        It is empty below `LEAST_SHARED`: a share of nearly nothing tells nothing.
+        """
+        if self.teachers < LEAST_SHARED:
             return ""
         return f"{100 * self.student / self.teachers:.0f} %"
 
