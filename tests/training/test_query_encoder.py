@@ -71,7 +71,7 @@ def test_a_teacher_is_asked_by_its_prompt_for_queries(train: Train, sentences: l
 
 @pytest.mark.parametrize("teachers", [[], [str(BUNDLED_MODEL)] * 2])
 def test_the_vectors_of_one_teacher_are_learned(train: Train, teachers: list[str]) -> None:
-    with pytest.raises(InputError, match="the encoder learns the vectors of one other encoder"):
+    with pytest.raises(InputError, match="vectors of one other encoder; name it by --teachers"):
         train(**{**OPTIONS, "teachers": teachers})
 
 
