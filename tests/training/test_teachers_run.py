@@ -27,6 +27,7 @@ from isotune.evaluation.run_results import (
 )
 from isotune.report.verdict import gain_sentence, outcome_sentences
 from isotune.training import Result
+from isotune.training.recorder import Recorder
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
 OPTIONS: dict[str, Any] = {
@@ -251,6 +252,31 @@ def test_a_scaling_to_length_1_stays(train: Train, tiny_model: Path, tmp_path: P
     run = train(**OPTIONS, model=str(tmp_path / "start"), steps=1)
     (head,) = run.encoder.heads
     assert isinstance(head, Normalize)
+
+
+@pytest.mark.parametrize(("teachers", "encoders"), [([], 2), ([BUNDLED_MODEL], 3)])
+def test_the_progress_of_the_last_evaluation_is_complete_at_its_end(
+    train: Train,
+    long_text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    teachers: list[str],
+    encoders: int,
+) -> None:
+    bars: list[tuple[str, int]] = []
+    advanced: list[int] = []
+
+    def start(_: Recorder, description: str, done: int, total: int) -> None:
+        bars.append((description, total))
+        advanced.clear()
+
+    def advance(_: Recorder, count: int = 1) -> None:
+        advanced.append(count)
+
+    monkeypatch.setattr(Recorder, "start", start)
+    monkeypatch.setattr(Recorder, "advance", advance)
+    train(**{**OPTIONS, "teachers": teachers}, steps=1)
+    assert bars[-1] == ("evaluation", encoders)
+    assert sum(advanced) == encoders
 
 
 def test_a_run_without_teachers_holds_nothing_out(train: Train, long_text: Path) -> None:

@@ -333,11 +333,15 @@ def compare_with_start(
     recorder.say(f"encoder: {kept}, from {progress.place_of_best}; evaluating {evaluated}: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, _why_the_start(recipe))
-    recorder.start("evaluation", 0, 3)
+    encoders = 2
+    if compared_on.teachers:
+        encoders += 1
+    recorder.start("evaluation", 0, encoders)
     before = yardsticks.start
     recorder.advance()
     teachers = yardsticks.teachers
-    recorder.advance()
+    if teachers:
+        recorder.advance()
     index_of = teacher_of_space(recipe, kept, progress.best_step)
     if progress.best_step or compared_on.reshaped:
         measure_kept = partial(_measure_kept, kept, compared_on, index_of, recorder)
