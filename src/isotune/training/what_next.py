@@ -103,11 +103,6 @@ class EndedRun:
         """Whether the new encoder is an alternative to its teachers, and not to its start."""
         return self.comparison.is_student
 
-    @property
-    def sources(self) -> Sequence[str]:
-        """As `sources_of` gives them."""
-        return sources_of(self.recipe)
-
 
 def sources_of(recipe: Recipe) -> Sequence[str]:
     """The sources of the first stage that other commands can read.
@@ -143,7 +138,7 @@ def what_next(run: EndedRun) -> Iterator[str]:
     A line with a command begins with two spaces.
     """
     unjudged = run.comparison.verdict.why in (UNJUDGED, TAUGHT, LIKE_TEACHERS)
-    if not run.sources and (unjudged or not run.predicts):
+    if not sources_of(run.recipe) and (unjudged or not run.predicts):
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
     if unjudged:
         yield from _label(run)
@@ -176,7 +171,7 @@ def _label(run: EndedRun) -> Iterator[str]:
     yield from told
     if any(line.startswith(DO_NOT_LABEL) for line in told):
         yield "if you expect a larger gain, these commands ask for scores, and compare by them:"
-    if run.sources:
+    if sources_of(run.recipe):
         yield f"  isotune label {shlex.join([str(run.folder), *others])} --out {pairs}"
     else:
         yield f"  isotune label {TEXT} --encoders {encoders} --out {pairs}"
@@ -259,7 +254,7 @@ def _tasks(run: EndedRun) -> Sequence[str]:
 
 def _search(run: EndedRun) -> Iterator[str]:
     """How to search in the text of the run."""
-    sources = run.sources or (TEXT,)
+    sources = sources_of(run.recipe) or (TEXT,)
     column = text_column(run.recipe)
     answers = _answers_file(run, column)
     if answers:
@@ -366,7 +361,7 @@ def _write_answers(run: EndedRun, column: str) -> Path:
 def _rows(run: EndedRun, column: str) -> Iterator[tuple[Record, bool]]:
     """The rows that have a text in a column, each with whether the text stood in a row before."""
     files: list[Opened] = []
-    for source in run.sources:
+    for source in sources_of(run.recipe):
         files += read_records(source, RowQuery(Sentence))
     digests: set[bytes] = set()
     for file in files:
