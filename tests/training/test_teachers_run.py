@@ -12,7 +12,6 @@ import pytest
 
 import isotune.training.teachers
 from isotune.bundled import BUNDLED_MODEL
-from isotune.data.cache import cache_folder
 from isotune.data.held_out import is_held_out
 from isotune.data.kept_vectors import write_vectors
 from isotune.encoder.encoder import Encoder
@@ -131,19 +130,18 @@ def test_rows_from_python_leave_no_file(train: Train, texts: list[str], tmp_path
 
 
 def test_teachers_encode_the_texts_of_tasks_once_for_all_runs(
-    train: Train, long_text: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, long_text: Path, kept_vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {**OPTIONS, "steps": 1, "tasks": ["stsb-open"]}
     first = train("first", **options)
     who = f"the teacher {BUNDLED_MODEL}"
     assert f"tasks: at the end, {who} needs about 0:00:" in log(first.folder)
-    files = list(cache_folder("").glob("vectors-*.npy"))
-    assert len(files) == 1
+    assert len(list(kept_vectors.iterdir())) == 1
     # Another text has no vectors of the training.
     long_text.write_text("\n".join(reversed(long_text.read_text().splitlines())) + "\n")
     monkeypatch.setattr(isotune.training.teachers, "write_vectors", write_beside)
     second = train("second", **options)
-    assert f"the vectors of their texts by {who} are kept from another run" in log(second.folder)
+    assert f"tasks: {who} has no new text of theirs to encode" in log(second.folder)
     before = first.evaluation.beside_teachers.evaluation.scores()
     assert second.evaluation.beside_teachers.evaluation.scores() == before
 
@@ -155,10 +153,9 @@ def write_beside(path: Path, *content: Any) -> None:
 
 
 def test_a_run_needs_no_place_for_the_vectors_of_tasks(
-    train: Train, long_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Train, long_text: Path, kept_vectors: Path
 ) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    kept_vectors.write_text("a file, where a folder is needed")
     run = train(**OPTIONS, steps=1)
     assert run.evaluation.beside_teachers is not None
     assert "the vectors of the teacher are not kept" in log(run.folder)

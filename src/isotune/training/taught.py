@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from isotune.data.cache import cache_folder
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.shared_space import SHARED_SPACE
 from isotune.evaluation import (
@@ -73,11 +72,11 @@ def tell_time_of_teachers(names: Sequence[str], tasks: Sequence[Task], recorder:
     if seconds:
         rest = timedelta(seconds=round(seconds))
         recorder.say(
-            f"tasks: at the end, {who} needs about {rest} for their texts; the vectors are kept "
-            f"for other runs in {cache_folder('')}"
+            f"tasks: at the end, {who} needs about {rest} for their texts (--tasks chooses "
+            "others); the vectors are kept for other runs"
         )
     else:
-        recorder.say(f"tasks: the vectors of their texts by {who} are kept from another run")
+        recorder.say(f"tasks: {who} has no new text of theirs to encode")
 
 
 def measure_teachers(

@@ -6,6 +6,7 @@ encoding may take longer than training. The files for the texts of tasks are in 
 folder, where runs on any text find them.
 """
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -80,14 +81,14 @@ class KeptTeacher:
 
     def keeps(self, role: str, texts: Sequence[str]) -> bool:
         """Whether the vectors are kept of different texts that get the prompt of a role."""
-        return self._path(role, texts).exists()
+        return os.path.exists(self._path(role, texts))
 
     def _path(self, role: str, texts: Sequence[str]) -> Path:
         return self.folder / _name(f"{self._fingerprint} {role}", texts)
 
     def _kept(self, role: str, texts: Sequence[str]) -> NDArray[np.float32]:
         path = self._path(role, texts)
-        if path.exists():
+        if self.keeps(role, texts):
             return map_vectors(path)
         vectors = self.encoder.prompted(role).encode(texts, normalize=True)
         try:

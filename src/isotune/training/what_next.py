@@ -222,7 +222,7 @@ def _compare_with_finished(run: EndedRun) -> Iterator[str]:
 
 def _ask_to_judge_search(run: EndedRun) -> Iterator[str]:
     """How a query encoder is judged, where the run was given no task of search."""
-    if run.comparison.searches:
+    if run.comparison.searches or not sources_of(run.recipe):
         return
     again = shlex.join(["isotune", "train", "--recipe", str(run.folder / RECIPE)])
     yield (
