@@ -1,6 +1,7 @@
 """`isotune label`: what it asks, and what it says at the end. tests/labelling has the rest."""
 
 import builtins
+import hashlib
 import json
 import re
 import shlex
@@ -13,6 +14,7 @@ import torch
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.labelling import session
+from isotune.training.run_folder import CHECKSUM
 from tests.cli.conftest import Call, Outcome, Refused
 
 
@@ -189,6 +191,14 @@ def change(folder: Path) -> None:
     encoder.save(folder)
 
 
+def change_environment(changes: dict[str, str], without: str = "") -> None:
+    """Changes what the run folder says of itself."""
+    path = Path("run/environment.json")
+    table = {**json.loads(path.read_text()), **changes}
+    table.pop(without, None)
+    path.write_text(json.dumps(table))
+
+
 def test_a_run_that_can_not_be_labelled_is_refused(
     refused: Refused, outcome: Outcome, tiny_model: Path
 ) -> None:
@@ -197,3 +207,51 @@ def test_a_run_that_can_not_be_labelled_is_refused(
     assert "run: this run has no encoder yet" in refused("label", "run")
     shutil.copytree(tiny_model, "run/encoder")
     assert "run: this run has kept its start" in refused("label", "run")
+
+
+def test_equal_encoders_of_a_run_are_asked_about_once(
+    isotune: Call, outcome: Outcome, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert outcome.code == 0
+    folder = Path("run/encoder")
+    shutil.rmtree(folder)
+    shutil.copytree(tiny_model, folder)
+    recipe = Path("run/recipe.toml")
+    kept, _ = recipe.read_text().split("[[stages]]")
+    recipe.write_text(f'{kept}[[stages]]\nmethod = "distil"\nteachers = ["bert-tiny"]\n')
+    change_environment({CHECKSUM: hashlib.sha256(recipe.read_bytes()).hexdigest()})
+    answer(monkeypatch)
+    code, out, _ = isotune("label", "run", "--pairs", 3)
+    assert code == 0
+    assert out.startswith("run: this run has kept its start, so the copy of it is left out\n")
+    answer(monkeypatch, "3")
+    words = ["--encoders", tiny_model, "bert-tiny", "--pairs", 3, "--out"]
+    isotune("label", "run", *words, "named.tsv")
+    answer(monkeypatch, "3")
+    isotune("label", "run", "--pairs", 3, "--out", "of-run.tsv")
+    assert Path("named.tsv").read_text() == Path("of-run.tsv").read_text()
+
+
+def test_encoders_that_are_named_beside_a_run_are_taken_as_they_are(
+    isotune: Call, outcome: Outcome, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert outcome.code == 0
+    answer(monkeypatch)
+    code, out, _ = isotune("label", "run", "--encoders", tiny_model, "--pairs", 3)
+    assert code == 0
+    assert "kept its start" not in out
+
+
+def test_a_line_says_that_a_run_has_not_ended(
+    isotune: Call, outcome: Outcome, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert outcome.code == 0
+    change_environment({}, without="finished")
+    change(Path("run/encoder"))
+    answer(monkeypatch)
+    code, out, _ = isotune("label", "run", "--pairs", 3)
+    assert code == 0
+    said, *_ = out.splitlines()
+    assert said == (
+        "run: this run has not ended, so its encoder may change: isotune train --out run --resume"
+    )

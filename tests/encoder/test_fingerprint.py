@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
+import isotune.encoder.encoder
+from isotune.encoder.calibration import CALIBRATION, Calibration
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.fingerprint import digest
+from isotune.encoder.fingerprint import digest, fingerprint
 from isotune.encoder.heads import Dense, Normalize
+from isotune.encoder.shared_space import SHARED_SPACE
 
 
 def test_a_digest_depends_on_shape_and_values_but_not_on_the_precision() -> None:
@@ -68,3 +71,30 @@ def test_each_thing_that_decides_the_vectors_changes_the_fingerprint(tiny_model:
         change(encoder)
         fingerprints.append(encoder.fingerprint())
     assert len(set(fingerprints)) == len(CHANGES) + 1
+
+
+def test_saving_reads_the_weights_once_for_what_holds_for_them_alone(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.space_of = "another"
+    encoder.calibration = Calibration(
+        slope=1, threshold=0.5, low=0.4, high=0.6, pairs=20, fingerprint=encoder.fingerprint()
+    )
+    read: list[Encoder] = []
+
+    def counted(of: Encoder) -> str:
+        read.append(of)
+        return fingerprint(of)
+
+    monkeypatch.setattr(isotune.encoder.encoder, "fingerprint", counted)
+    encoder.save(tmp_path / "same")
+    assert len(read) == 1
+    saved = Encoder.load(tmp_path / "same")
+    assert saved.calibration == encoder.calibration
+    assert saved.space_of == "another"
+    with torch.no_grad():
+        next(encoder.parameters()).mul_(1.5)
+    encoder.save(tmp_path / "other")
+    files = {path.name for path in (tmp_path / "other").iterdir()}
+    assert not files & {CALIBRATION, SHARED_SPACE}

@@ -15,6 +15,7 @@ from isotune.evaluation.agreement import (
     choose_pairs,
     compare_agreement,
     encode_held_out,
+    pair_cosines,
 )
 from isotune.evaluation.intervals import Floats, resampled_over_sentences
 from isotune.evaluation.results import Cost
@@ -57,7 +58,8 @@ def test_agreement_is_the_correlation_of_the_cosines() -> None:
     teachers, before, after = drawn(40, 6, 0), drawn(40, 3, 1), drawn(40, 6, 0)
     after[:, 0] += 0.3
     after = unit_length(after)
-    found = compare_agreement(*(HeldOut(vectors, COST) for vectors in (teachers, before, after)))
+    each = [HeldOut(vectors, COST) for vectors in (teachers, before, after)]
+    found = compare_agreement(pair_cosines(*each), each[0], each[2])
     pairs = choose_pairs(teachers)
     cosines = []
     for vectors in (teachers, before, after):
@@ -70,9 +72,21 @@ def test_agreement_is_the_correlation_of_the_cosines() -> None:
     assert Agreement.model_validate_json(found.model_dump_json()) == found
 
 
+def test_in_the_index_of_the_teacher_the_second_sentences_are_its() -> None:
+    each = [HeldOut(drawn(40, 6, seed), COST) for seed in range(3)]
+    teachers, _, after = (held_out.vectors for held_out in each)
+    found = pair_cosines(*each, in_index=True)
+    expected = [float(after[a] @ teachers[b]) for a, b in choose_pairs(teachers)]
+    np.testing.assert_allclose(found.after, expected, atol=1e-6)
+    own = pair_cosines(*each)
+    np.testing.assert_array_equal(found.before, own.before)
+    np.testing.assert_array_equal(found.teachers, own.teachers)
+
+
 def test_an_encoder_that_tells_no_sentences_apart_agrees_by_0() -> None:
     point = HeldOut(np.ones((12, 1), np.float32), COST)
-    found = compare_agreement(HeldOut(drawn(12, 4, 0), COST), point, point)
+    teachers = HeldOut(drawn(12, 4, 0), COST)
+    found = compare_agreement(pair_cosines(teachers, point, point), teachers, point)
     assert (found.before, found.after) == (0, 0)
 
 

@@ -33,6 +33,7 @@ from isotune.evaluation.run_results import (
     Agreement,
     BesideTeachers,
     DevGain,
+    Nearness,
 )
 
 
@@ -305,6 +306,20 @@ def test_a_student_stands_beside_its_teachers(compared: Comparison) -> None:
     )
     assert "7.5 times as fast" in beaten_run(compared, agreement=agreement).decision
     assert "beside" not in beaten_run(compared, beside_teachers=None).decision
+
+
+@pytest.mark.parametrize(
+    ("teachers", "share"), [(0.5, "60 %"), (0.1, "300 %"), (0.09, ""), (0.0, ""), (-0.4, "")]
+)
+def test_a_share_is_told_only_of_a_score_that_is_clearly_above_0(
+    compared: Comparison, teachers: float, share: str
+) -> None:
+    near = Nearness("task", "", 0.3, teachers, compared.differences[0])
+    assert near.share == share
+    both = f"30.00 of {100 * teachers:.2f}"
+    told = ", ".join(filter(None, [both, share]))
+    assert near.words("task").startswith(f"task {told} (student minus teacher")
+    assert near.part("task") == f"{share or both} on task"
 
 
 def test_an_encoder_that_words_alone_beat_is_new_with_a_but(compared: Comparison) -> None:

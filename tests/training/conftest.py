@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import isotune
+import isotune.training.teachers
 from isotune.engine.step import Stepper
 from isotune.methods import self_guided
 from isotune.training import Result
@@ -24,6 +25,14 @@ Train = Callable[..., Result]
 def _a_share_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the tests' batches, too, which are small."""
     monkeypatch.setattr("isotune.engine.workers.SMALLEST", 1)
+
+
+@pytest.fixture(autouse=True)
+def kept_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which teachers keep the vectors of tasks, in place of the user's."""
+    folder = tmp_path / "kept-vectors"
+    monkeypatch.setattr(isotune.training.teachers, "cache_folder", lambda _: folder)
+    return folder
 
 
 @pytest.fixture

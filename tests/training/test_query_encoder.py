@@ -2,7 +2,9 @@
 
 import json
 import shlex
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,9 +12,16 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.errors import InputError
+from isotune.evaluation import evaluate, load_tasks
+from isotune.evaluation.results import Cost
+from isotune.evaluation.retrieval import DEPTH
+from isotune.evaluation.run_results import Agreement, RunEvaluation
 from isotune.methods.linear_map import RIDGE, linear_map
 from isotune.report.stages import NEXT
+from isotune.training import Result
 from tests.training.conftest import Train, assert_same_end, stop_and_resume
+
+COST = Cost(weights=3, sentences_per_second=2.0)
 
 OPTIONS = {
     "method": "distil",
@@ -62,7 +71,7 @@ def test_a_teacher_is_asked_by_its_prompt_for_queries(train: Train, sentences: l
 
 @pytest.mark.parametrize("teachers", [[], [str(BUNDLED_MODEL)] * 2])
 def test_the_vectors_of_one_teacher_are_learned(train: Train, teachers: list[str]) -> None:
-    with pytest.raises(InputError, match="the encoder learns the vectors of one other encoder"):
+    with pytest.raises(InputError, match="vectors of one other encoder; name it by --teachers"):
         train(**{**OPTIONS, "teachers": teachers})
 
 
@@ -100,6 +109,8 @@ def test_the_teacher_makes_the_index_in_which_the_new_encoder_asks(train: Train)
     told = json.loads((run.folder / NEXT).read_text())
     teacher = shlex.quote(str(BUNDLED_MODEL))
     assert any(line.startswith(f"  isotune index {teacher} ") for line in told)
+    assert any(line.endswith(" --tasks retrieval:FILE,QUESTION,ANSWER") for line in told)
+    assert not any(line.startswith(("  isotune label", "  isotune evaluate")) for line in told)
     assert f'  isotune search {index} "YOUR QUESTION" --encoder {kept}' in told
     assert f"  isotune serve {kept} --index {index}" in told
 
@@ -109,3 +120,78 @@ def test_an_encoder_that_gives_its_own_vectors_asks_in_no_index_of_the_teacher(
 ) -> None:
     run = train(**{**OPTIONS, "match": "similarities", "steps": 1})
     assert "--encoder" not in (run.folder / NEXT).read_text()
+
+
+@pytest.fixture
+def searched(train: Train, sentences: list[str], tmp_path: Path) -> Result:
+    """A run that is judged by a search for sentences by their first words."""
+    task = tmp_path / "search.tsv"
+    lines = ["question\tanswer"]
+    for number, sentence in enumerate(sentences):
+        lines.append(f"{' '.join(sentence.split()[:3])} {number}\t{sentence} {number}")
+    task.write_text("\n".join(lines) + "\n")
+    return train(**OPTIONS, tasks=[f"retrieval:{task},question,answer"])
+
+
+def test_a_search_is_one_in_the_index_of_the_teacher(searched: Result, tiny_model: Path) -> None:
+    evaluation = searched.evaluation
+    (name,) = evaluation.own_tasks
+    (task,) = load_tasks([name])
+    teacher = Encoder.load(BUNDLED_MODEL)
+    found = searched.encoder.encode_query(task.queries, normalize=True)
+    documents = teacher.encode(task.documents, normalize=True)
+    ranking = np.argsort(-(found @ documents.T), axis=1, kind="stable")[:, :DEPTH]
+    result, _ = task.result_of(ranking)
+    assert evaluation.after.scores()[name] == pytest.approx(result.scores()[name], abs=1e-6)
+    before = evaluate(str(tiny_model), name).scores()[name]
+    assert evaluation.before.scores()[name] == pytest.approx(before, abs=1e-6)
+    (near,) = evaluation.searches
+    assert near.teachers == pytest.approx(evaluate(teacher, name).scores()[name], abs=1e-6)
+    log = (searched.folder / "train.log").read_text()
+    assert f"asks in that of the teacher {BUNDLED_MODEL}\n" in log
+    assert "(nDCG@10 in the teacher's index)" in evaluation.decision
+    page = (searched.folder / "report.html").read_text()
+    assert f"asks in the index of {BUNDLED_MODEL}" in page
+
+
+def test_the_verdict_on_a_query_encoder_is_about_the_index_of_the_teacher(
+    searched: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = f"in the index of the teacher {BUNDLED_MODEL} it "
+    monkeypatch.setattr(RunEvaluation, "shortfalls", [])
+    evaluation = searched.evaluation
+    verdict = evaluation.verdict
+    assert (verdict.word, verdict.had) == ("NEW", f"the teacher {BUNDLED_MODEL}")
+    (near,) = evaluation.searches
+    part = near.part("retrieval:search.tsv,question,answer")
+    assert verdict.why == f"{index}reaches this part of the teacher's nDCG@10: {part}"
+    loss = {"difference": -0.2, "low": -0.3, "high": -0.1}
+    worse = [each.model_copy(update=loss) for each in evaluation.differences]
+    lost = evaluation.model_copy(update={"differences": tuple(worse)}).verdict
+    assert lost.word == "NEW"
+    assert "an index of the start finds more on retrieval:search.tsv" in lost.but
+    agreement = Agreement(
+        sentences=40, pairs=9, before=0.1, after=0.4, low=0.2, high=0.4, teachers=COST, student=COST
+    )
+    unjudged = evaluation.model_copy(update={"own_tasks": (), "agreement": agreement})
+    assert (unjudged.verdict.word, unjudged.headline.kind) == ("NEW", "agreement")
+    assert unjudged.verdict.why.startswith(f"{index}agrees more with the teacher")
+    no_gain = agreement.model_copy(update={"low": -0.1})
+    tied = unjudged.model_copy(update={"agreement": no_gain})
+    assert tied.verdict.word == "CAN'T TELL"
+    assert tied.verdict.had == f"the teacher {BUNDLED_MODEL}"
+    unknown = unjudged.model_copy(update={"agreement": None})
+    assert unknown.verdict.why.startswith("nobody has judged a search in the index of the teacher")
+
+
+def test_a_query_encoder_that_words_alone_beat_is_not_advised(searched: Result) -> None:
+    evaluation = searched.evaluation
+    (control,) = evaluation.after.controls
+    beaten = [
+        each.model_copy(update={"low": -0.3, "high": -0.1}) for each in control.main_differences
+    ]
+    better = control.model_copy(update={"differences": tuple(beaten)})
+    after = evaluation.after.model_copy(update={"controls": (better,)})
+    verdict = evaluation.model_copy(update={"after": after}).verdict
+    assert (verdict.word, verdict.had) == ("KEEP", f"the teacher {BUNDLED_MODEL}")
+    assert verdict.why.endswith("it finds less than words alone do")

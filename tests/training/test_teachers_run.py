@@ -13,6 +13,7 @@ import pytest
 import isotune.training.teachers
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.held_out import is_held_out
+from isotune.data.kept_vectors import write_vectors
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
@@ -25,6 +26,7 @@ from isotune.evaluation.run_results import (
 )
 from isotune.report.verdict import gain_sentence, outcome_sentences
 from isotune.training import Result
+from isotune.training.recorder import Recorder
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
 OPTIONS: dict[str, Any] = {
@@ -121,10 +123,42 @@ def test_damaged_vectors_are_refused(train: Train, long_text: Path) -> None:
 
 
 def test_rows_from_python_leave_no_file(train: Train, texts: list[str], tmp_path: Path) -> None:
-    before = set(tmp_path.rglob("vectors-*"))
+    before = set(tmp_path.rglob(".isotune"))
     run = train(**OPTIONS, sources=None, rows=texts, steps=1)
-    assert set(tmp_path.rglob("vectors-*")) == before
+    assert set(tmp_path.rglob(".isotune")) == before
     assert run.evaluation.agreement is not None
+
+
+def test_teachers_encode_the_texts_of_tasks_once_for_all_runs(
+    train: Train, long_text: Path, kept_vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**OPTIONS, "steps": 1, "tasks": ["stsb-open"]}
+    first = train("first", **options)
+    who = f"the teacher {BUNDLED_MODEL}"
+    assert f"tasks: at the end, {who} needs about 0:00:" in log(first.folder)
+    assert len(list(kept_vectors.iterdir())) == 1
+    # Another text has no vectors of the training.
+    long_text.write_text("\n".join(reversed(long_text.read_text().splitlines())) + "\n")
+    monkeypatch.setattr(isotune.training.teachers, "write_vectors", write_beside)
+    second = train("second", **options)
+    assert f"tasks: {who} has no new text of theirs to encode" in log(second.folder)
+    before = first.evaluation.beside_teachers.evaluation.scores()
+    assert second.evaluation.beside_teachers.evaluation.scores() == before
+
+
+def write_beside(path: Path, *content: Any) -> None:
+    """Writes vectors, but none of a task."""
+    assert path.parent.name == ".isotune"
+    write_vectors(path, *content)
+
+
+def test_a_run_needs_no_place_for_the_vectors_of_tasks(
+    train: Train, long_text: Path, kept_vectors: Path
+) -> None:
+    kept_vectors.write_text("a file, where a folder is needed")
+    run = train(**OPTIONS, steps=1)
+    assert run.evaluation.beside_teachers is not None
+    assert "the vectors of the teacher are not kept" in log(run.folder)
 
 
 def test_too_few_held_out_sentences_are_not_compared(train: Train) -> None:
@@ -215,6 +249,31 @@ def test_a_scaling_to_length_1_stays(train: Train, tiny_model: Path, tmp_path: P
     run = train(**OPTIONS, model=str(tmp_path / "start"), steps=1)
     (head,) = run.encoder.heads
     assert isinstance(head, Normalize)
+
+
+@pytest.mark.parametrize(("teachers", "encoders"), [([], 2), ([BUNDLED_MODEL], 3)])
+def test_the_progress_of_the_last_evaluation_is_complete_at_its_end(
+    train: Train,
+    long_text: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    teachers: list[str],
+    encoders: int,
+) -> None:
+    bars: list[tuple[str, int]] = []
+    advanced: list[int] = []
+
+    def start(_: Recorder, description: str, done: int, total: int) -> None:
+        bars.append((description, total))
+        advanced.clear()
+
+    def advance(_: Recorder, count: int = 1) -> None:
+        advanced.append(count)
+
+    monkeypatch.setattr(Recorder, "start", start)
+    monkeypatch.setattr(Recorder, "advance", advance)
+    train(**{**OPTIONS, "teachers": teachers}, steps=1)
+    assert bars[-1] == ("evaluation", encoders)
+    assert sum(advanced) == encoders
 
 
 def test_a_run_without_teachers_holds_nothing_out(train: Train, long_text: Path) -> None:

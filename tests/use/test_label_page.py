@@ -17,12 +17,12 @@ from tests.use.serve.test_page import opened
 PAIRS = [("a <b>cat</b>", "a dog"), ("a car", "the car"), ("rain", "a stone")]
 
 
-def begin(path: Path) -> tuple[str, Thread]:
+def begin(path: Path, pairs: list[tuple[str, str]] = PAIRS) -> tuple[str, Thread]:
     """Starts a session in a thread; gives its address."""
     addresses: Queue[str] = Queue()
     thread = Thread(
         target=score_in_browser,
-        args=[Session(PAIRS, path), addresses.put, "127.0.0.1"],
+        args=[Session(pairs, path), addresses.put, "127.0.0.1"],
         daemon=True,
     )
     thread.start()
@@ -104,3 +104,20 @@ def test_what_fails_in_a_session_ends_it(tmp_path: Path) -> None:
         InputError, match=r"host 192\.0\.2\.1: the page can't be served there .* an address of this"
     ):
         score_in_browser(Session(PAIRS, path), print, "192.0.2.1")
+
+
+def test_long_texts_leave_room_for_the_scale(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    address, _ = begin(path, [("word " * 1000, "other " * 1000), ("a car", "the car")])
+    page, _ = opened(browser, address, 1440, "light")
+    page.wait_for_selector("text=0 of 2 pairs scored")
+    height = page.evaluate("innerHeight")
+    for name in ("first", "second"):
+        box = page.locator(f"#{name}")
+        assert box.evaluate("box => box.clientHeight") < 0.35 * height
+        box.evaluate("box => { box.scrollTop = 1e6; }")
+        assert box.evaluate("box => box.scrollTop") > height
+    page.keyboard.press("u")
+    page.wait_for_selector("text=nothing to undo")
+    assert page.locator("#first").evaluate("box => box.scrollTop") == 0
+    page.keyboard.press("q")

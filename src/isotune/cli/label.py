@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a "
     "named dataset. Of more than 5,000 sentences, a random sample is used. Or the folder of a run: "
-    "its text, and as --encoders its start, its teachers and its encoder."
+    "its text, and as --encoders its start, its teachers and its encoder, each different one once."
 )
 OUT = (
     "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks "
@@ -61,7 +61,6 @@ def label(
     once. With several encoders the session ends by itself when the scores say which one is best.
     """
     from isotune.console import waiting
-    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, counted
     from isotune.evaluation.labelling.choose import chosen_pairs, encode_texts
     from isotune.evaluation.labelling.session import Session, read_labels
@@ -73,11 +72,12 @@ def label(
     asked = _asked(file, encoders, columns or {})
     with waiting(f"reading {', '.join(asked.sources)}"):
         sentences = _read_sentences(asked)
+    by_name = _load_encoders(asked)
+    asked = asked._replace(encoders=tuple(by_name))
     names = asked.encoders
+    loaded = list(by_name.values())
     of_sentences = f"pairs of {counted(len(sentences), 'sentence')} by {', '.join(names)}"
     with waiting(f"choosing {of_sentences}"):
-        loaded = [Encoder.load(encoder) for encoder in names]
-        _refuse_copy_of_start(asked, loaded)
         encoded = encode_texts(sentences, loaded)
         chosen = chosen_pairs(encoded, pairs)
     if not chosen:
@@ -112,13 +112,18 @@ class Asked(NamedTuple):
     run: str = ""
     """The run folder that was given in place of the sentences; empty if none was."""
 
+    are_of_run: bool = False
+    """Whether the encoders are the start of this run, its teachers and its encoder."""
+
 
 def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> Asked:
     """What the command line asks for; a run folder stands for its text and its encoders."""
+    import shlex
+
     from isotune.bundled import BUNDLED_MODEL
     from isotune.errors import InputError
     from isotune.training.plan import start_of
-    from isotune.training.run_folder import RECIPE, started_recipe
+    from isotune.training.run_folder import RECIPE, is_finished, started_recipe
     from isotune.training.what_next import sources_of, text_column
 
     folder = Path(file)
@@ -134,22 +139,47 @@ def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> As
     kept = folder / "encoder"
     if not kept.exists():
         raise InputError(f"{file}: this run has no encoder yet; let it end first")
+    if not is_finished(folder):
+        resume = shlex.join(["isotune", "train", "--out", file, "--resume"])
+        print(f"{file}: this run has not ended, so its encoder may change: {resume}")
     column = text_column(recipe)
     if column and not columns:
         columns = {"sentence": column}
+    if encoders:
+        return Asked(sources, columns, encoders, run=file)
     of_run = [start_of(recipe, folder), *recipe.teachers, str(kept)]
-    return Asked(sources, columns, encoders or of_run, run=file)
+    return Asked(sources, columns, of_run, run=file, are_of_run=True)
 
 
-def _refuse_copy_of_start(asked: Asked, encoders: Sequence[Encoder]) -> None:
-    """Refuses a run that has kept its start, because no score tells an encoder from its copy."""
+def _load_encoders(asked: Asked) -> dict[str, Encoder]:
+    """The encoders by their names; of equal encoders of a run, the first alone."""
+    from isotune.console import waiting
+    from isotune.encoder.encoder import Encoder
+
+    with waiting(f"loading {', '.join(asked.encoders)}"):
+        encoders = {name: Encoder.load(name) for name in asked.encoders}
+    if asked.are_of_run:
+        return _different(asked, encoders)
+    return encoders
+
+
+def _different(asked: Asked, encoders: Mapping[str, Encoder]) -> dict[str, Encoder]:
+    """The different ones of a run's encoders; no score tells an encoder from its copy."""
     from isotune.errors import InputError
 
-    if asked.run and len({encoder.fingerprint() for encoder in encoders}) == 1:
+    fingerprints = [encoder.fingerprint() for encoder in encoders.values()]
+    different: dict[str, tuple[str, Encoder]] = {}
+    for fingerprint, named in zip(fingerprints, encoders.items(), strict=True):
+        different.setdefault(fingerprint, named)
+    if len(different) == 1:
         raise InputError(
             f"{asked.run}: this run has kept its start, so there is nothing to choose between; "
             "name other encoders by --encoders"
         )
+    # The start is the first encoder of a run, and the kept one the last.
+    if fingerprints[0] == fingerprints[-1]:
+        print(f"{asked.run}: this run has kept its start, so the copy of it is left out")
+    return dict(different.values())
 
 
 def _read_sentences(asked: Asked) -> list[str]:

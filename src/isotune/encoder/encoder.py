@@ -352,11 +352,7 @@ class Encoder(SentenceModel):
             for task, head in classifiers.items():
                 head.save(folder / head_folder(task))
             let_others_read(folder)
-            calibration = self.calibration
-            if calibration:
-                calibration.save(folder)
-            if self._shared_space and self.space_of:
-                self._shared_space.write(folder)
+            self._save_what_is_known(folder)
             reference = self._give(TEXTS, with_vectors=True)
             (folder / REFERENCE_OUTPUTS).write_text(
                 reference.model_dump_json() + "\n", "utf-8", newline="\n"
@@ -365,6 +361,19 @@ class Encoder(SentenceModel):
                 file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
             )
             (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8", newline="\n")
+
+    def _save_what_is_known(self, folder: Path) -> None:
+        """Writes the calibration and the shared space, if they are those of these weights."""
+        calibration = self._calibration
+        space = self._shared_space
+        if not calibration and not space:
+            return
+        # Every weight is read, so once for both.
+        fingerprint = self.fingerprint()
+        if calibration and calibration.fingerprint == fingerprint:
+            calibration.save(folder)
+        if space and space.fingerprint == fingerprint:
+            space.write(folder)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ from .tasks import resampled as resampled
 from .tasks import score_names as score_names
 from .tasks import source_of as source_of
 from .tasks import task_title as task_title
+from .tasks import texts_of as texts_of
 from .tasks import with_whole_path as with_whole_path
 from .trained_rows import tell_trained_rows as tell_trained_rows
 from .transfer import ClassificationTask as ClassificationTask

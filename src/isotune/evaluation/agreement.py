@@ -7,6 +7,7 @@ whether the teachers are right.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from isotune.evaluation.run_results import Agreement
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.vectors import (
     Floats,
-    SentenceEncoder,
+    SearchEncoder,
     nearest,
     sentence_vectors,
     unit_length,
@@ -43,12 +44,44 @@ RANDOM = 5
 class Together:
     """Several encoders as one: the cosine of two of its vectors is the mean of their cosines."""
 
-    encoders: Sequence[SentenceEncoder]
+    encoders: Sequence[SearchEncoder]
 
     def encode(self, sentences: Sequence[str], /) -> Floats:
         """The vectors [n, d] of n sentences, of length 1."""
-        parts = [unit_length(np.asarray(each.encode(sentences))) for each in self.encoders]
-        return unit_length(np.hstack(parts))
+        return _joined([each.encode(sentences) for each in self.encoders])
+
+    def encode_query(self, sentences: Sequence[str], /) -> Floats:
+        """The vectors [n, d] of n questions, of length 1."""
+        return _joined([each.encode_query(sentences) for each in self.encoders])
+
+    def encode_document(self, sentences: Sequence[str], /) -> Floats:
+        """The vectors [n, d] of n documents, of length 1."""
+        return _joined([each.encode_document(sentences) for each in self.encoders])
+
+
+def _joined(vectors: Sequence[Floats]) -> Floats:
+    """The vectors [n, sum of d] of length 1 of encoders whose vectors are [n, d]."""
+    return unit_length(np.hstack([unit_length(each) for each in vectors]))
+
+
+@dataclass(frozen=True)
+class InIndex:
+    """An encoder that asks in the index of another one: only documents are encoded by the other."""
+
+    asks: SearchEncoder
+    made_by: SearchEncoder
+
+    def encode(self, sentences: Sequence[str], /) -> Floats:
+        """The vectors [n, d] of n sentences by the encoder that asks."""
+        return self.asks.encode(sentences)
+
+    def encode_query(self, sentences: Sequence[str], /) -> Floats:
+        """The vectors [n, d] of n questions."""
+        return self.asks.encode_query(sentences)
+
+    def encode_document(self, sentences: Sequence[str], /) -> Floats:
+        """The vectors [n, d] of n documents, by the encoder of the index."""
+        return self.made_by.encode_document(sentences)
 
 
 @dataclass(frozen=True)
@@ -79,12 +112,39 @@ def encode_held_out(encoders: Sequence[Encoder], sentences: Sequence[str]) -> He
     return HeldOut(vectors, cost)
 
 
-def compare_agreement(teachers: HeldOut, before: HeldOut, after: HeldOut) -> Agreement:
-    """The agreement with the teachers, of the start and of the kept encoder."""
+class PairCosines(NamedTuple):
+    """The cosines [N] of the pairs of held-out sentences by which agreement is measured."""
+
+    pairs: NDArray[np.int64]
+    """The numbers [N, 2] of the sentences."""
+
+    teachers: Floats
+    before: Floats
+    after: Floats
+
+
+def pair_cosines(
+    teachers: HeldOut, before: HeldOut, after: HeldOut, *, in_index: bool = False
+) -> PairCosines:
+    """Compares pairs of sentences by the teachers, the start and the kept encoder.
+
+    If `in_index`, the kept encoder has the first sentence of a pair, and the teachers the second.
+    """
     pairs = choose_pairs(teachers.vectors)
-    taught = _cosines(teachers.vectors, pairs)
-    old = _cosines(before.vectors, pairs)
-    new = _cosines(after.vectors, pairs)
+    others = after.vectors
+    if in_index:
+        others = teachers.vectors
+    return PairCosines(
+        pairs,
+        teachers=_cosines(teachers.vectors, teachers.vectors, pairs),
+        before=_cosines(before.vectors, before.vectors, pairs),
+        after=_cosines(after.vectors, others, pairs),
+    )
+
+
+def compare_agreement(cosines: PairCosines, teachers: HeldOut, after: HeldOut) -> Agreement:
+    """The agreement with the teachers, of the start and of the kept encoder."""
+    pairs, taught, old, new = cosines
     count = len(teachers.vectors)
     low, high = interval(
         resampled_over_sentences(taught, new, pairs, count)
@@ -102,14 +162,10 @@ def compare_agreement(teachers: HeldOut, before: HeldOut, after: HeldOut) -> Agr
     )
 
 
-def taught_examples(
-    teachers: HeldOut, before: HeldOut, after: HeldOut, sentences: Sequence[str]
-) -> PairExamples:
+def taught_examples(cosines: PairCosines, sentences: Sequence[str]) -> PairExamples:
     """Examples of the pairs by which agreement is measured; the sentences are those held out."""
-    pairs = choose_pairs(teachers.vectors)
-    texts = [(sentences[first], sentences[second]) for first, second in pairs]
-    cosines = [_cosines(each.vectors, pairs) for each in (teachers, before, after)]
-    return pair_examples(texts, *cosines)
+    texts = [(sentences[first], sentences[second]) for first, second in cosines.pairs]
+    return pair_examples(texts, cosines.teachers, cosines.before, cosines.after)
 
 
 def _spearman(taught: Floats, cosines: Floats) -> float:
@@ -136,8 +192,7 @@ def choose_pairs(vectors: Floats, seed: int = 0) -> NDArray[np.int64]:
     return np.unique(np.sort(different, axis=1), axis=0)
 
 
-def _cosines(vectors: Floats, pairs: NDArray[np.int64]) -> Floats:
-    """The cosines [N] of pairs [N, 2] of vectors [n, d] of length 1."""
-    first = vectors[pairs[:, 0]]
-    second = vectors[pairs[:, 1]]
-    return np.clip((first * second).sum(1), -1, 1)
+def _cosines(firsts: Floats, seconds: Floats, pairs: NDArray[np.int64]) -> Floats:
+    """The cosines [N] of pairs [N, 2] of vectors of length 1: one of each array [n, d]."""
+    products = firsts[pairs[:, 0]] * seconds[pairs[:, 1]]
+    return np.clip(products.sum(1), -1, 1)

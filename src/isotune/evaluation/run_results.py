@@ -3,7 +3,7 @@
 `RunEvaluation` is the run folder's `evaluation.json`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, computed_field
@@ -36,6 +36,9 @@ NOT_TAUGHT = "it agrees no more with its teachers than the start"
 DEV_GAINS_NOTHING = "the dev data gain nothing"
 WORSE = "it is worse by more than chance on"
 TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of the training"
+
+LEAST_SHARED = 0.1
+"""Of a smaller score of the teachers, no share is told; it is 10 in tables, which print x 100."""
 
 FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
 """What the scores of tasks of these kinds are."""
@@ -205,8 +208,11 @@ class Nearness(NamedTuple):
 
     @property
     def share(self) -> str:
-        """Which share of the teachers' score the student has; empty if theirs is not above 0."""
-        if self.teachers <= 0:
+        """Which share of the teachers' score the student has.
+
+        It is empty below `LEAST_SHARED`: a share of nearly nothing tells nothing.
+        """
+        if self.teachers < LEAST_SHARED:
             return ""
         return f"{100 * self.student / self.teachers:.0f} %"
 
@@ -218,6 +224,11 @@ class Nearness(NamedTuple):
         both = f"{100 * self.student:.2f} of {100 * self.teachers:.2f}{share}"
         ends = interval_ends(self.difference.low, self.difference.high)
         return f"{name}{self.measure} {both} (student minus teacher, 95 % interval {ends})"
+
+    def part(self, name: str) -> str:
+        """The share, or else both scores x 100, with this name of the task."""
+        both = f"{100 * self.student:.2f} of {100 * self.teachers:.2f}"
+        return f"{self.share or both} on {name}"
 
 
 class Gain(NamedTuple):
@@ -296,6 +307,13 @@ class RunEvaluation(Result):
     beside_teachers: BesideTeachers | None = None
     """The encoder kept beside its teachers; None in a run without teachers."""
 
+    index_of: str = ""
+    """The teacher in whose index the encoder kept asks; empty if it gives vectors of its own.
+
+    Then the scores of search are those of its questions among documents by the teacher. The start
+    has an index of its own.
+    """
+
     start_is_encoder: bool = True
     """Whether the start is a finished encoder, which a user could keep.
 
@@ -343,6 +361,9 @@ class RunEvaluation(Result):
         7. No data judge, and the start is a language model: NEW if the agreement with the teachers
            gains more than chance. Nobody would use the start.
         8. CAN'T TELL. A gain in agreement alone says nothing else: the teachers may be wrong.
+
+        After rule 2, an encoder that asks in the index of its teacher has rules of its own
+        (`_verdict_of_queries`): in that index, no other encoder but the teacher can take its place.
         """
         judged = self._judged
         but = ""
@@ -351,8 +372,21 @@ class RunEvaluation(Result):
         return judged.model_copy(update={"had": self._had, "but": but})
 
     def shortcomings(self, name: Callable[[str], str]) -> str:
-        """Where words alone are better than the encoder kept; `name` gives the name of a score."""
-        return "; ".join(each.words(name(each.score)) for each in self.shortfalls)
+        """What is better than the encoder kept; `name` gives the name of a score.
+
+        It is words alone; or the start with an index of its own, for an encoder that asks in that
+        of its teacher.
+        """
+        found = [each.words(name(each.score)) for each in self.shortfalls]
+        start = self.before.scores()
+        searches = {each.score for each in self.searches}
+        for each in self.differences:
+            if each.score in searches and each.high < 0:
+                found.append(
+                    f"an index of the start finds more on {name(each.score)} "
+                    f"({100 * start[each.score]:.2f}): take it if you can make the index again"
+                )
+        return "; ".join(found)
 
     @property
     def shortfalls(self) -> list[Shortfall]:
@@ -391,9 +425,27 @@ class RunEvaluation(Result):
         """What to keep unless the word is NEW."""
         if self._keeps_start_with_classifier:
             return WITH_CLASSIFIER
-        if self.beside_teachers is None or self.start_is_encoder:
+        if self.beside_teachers is None or not self.is_student:
             return "the start"
         return teacher_words(self.beside_teachers.names)
+
+    @property
+    def is_student(self) -> bool:
+        """Whether the encoder kept is an alternative to its teachers, and not to its start."""
+        if self.beside_teachers is None:
+            return False
+        return bool(self.index_of) or not self.start_is_encoder
+
+    @property
+    def searches(self) -> list[Nearness]:
+        """How an encoder that asks in the index of its teacher does in the tasks of search.
+
+        These are the tasks that speak for the user's text. There are none for another encoder.
+        """
+        if not self.index_of:
+            return []
+        names = {task.name for task in self.after.tasks if isinstance(task, RetrievalResult)}
+        return self._beside(names.intersection(self.own_tasks))
 
     @property
     def _keeps_start_with_classifier(self) -> bool:
@@ -411,6 +463,8 @@ class RunEvaluation(Result):
             return Verdict(word="KEEP", why=NOT_TUNED)
         if not self.selected_step:
             return Verdict(word="KEEP", why="no step was better")
+        if self.index_of:
+            return self._verdict_of_queries()
         if self.worse:
             return Verdict(word="KEEP", why=f"{WORSE} {', '.join(self.worse)}")
         if self.dev and self.dev.after <= self.dev.before:
@@ -418,6 +472,30 @@ class RunEvaluation(Result):
         if self.agreement and self.agreement.low <= 0:
             return Verdict(word="KEEP", why=NOT_TAUGHT)
         return self._verdict_of_gains()
+
+    def _verdict_of_queries(self) -> Verdict:
+        """The verdict on an encoder that asks in the index of its teacher.
+
+        1. Words alone find more by more than chance: KEEP, which is the teacher.
+        2. Tasks of search speak for the user's text: NEW, with the share of the teacher's score.
+           The user decides whether the speed is worth the rest.
+        3. The agreement with the teacher, in its index, gains more than chance over that of the
+           start in an index of its own: NEW; else CAN'T TELL.
+        """
+        index = f"in the index of {teacher_words([self.index_of])}"
+        if any(each.is_search for each in self.shortfalls):
+            return Verdict(word="KEEP", why=f"{index} it finds less than words alone do")
+        if self.searches:
+            shares = ", ".join(each.part(self._short_name(each.score)) for each in self.searches)
+            why = f"{index} it reaches this part of the teacher's nDCG@10: {shares}"
+            return Verdict(word="NEW", why=why)
+        if self.agreement is None:
+            return Verdict(word="CAN'T TELL", why=f"nobody has judged a search {index}")
+        if self.agreement.low > 0:
+            why = f"{index} it agrees more with the teacher than an index of the start does"
+            return Verdict(word="NEW", why=why)
+        why = f"{index} it agrees no more with the teacher than an index of the start does"
+        return Verdict(word="CAN'T TELL", why=why)
 
     @property
     def words_that_pay(self) -> list[WithWords]:
@@ -509,6 +587,8 @@ class RunEvaluation(Result):
         told = self.agreement
         if told:
             name = counted(told.sentences, "held-out sentence")
+            if self.index_of:
+                name += " in the teacher's index"
             gains.append(Gain("agreement", name, told.before, told.after, told.low, told.high))
         before = self.before.scores()
         after = self.after.scores()
@@ -540,6 +620,8 @@ class RunEvaluation(Result):
     def _deciding(self, judging: Sequence[Gain]) -> list[Gain]:
         """The gains that the words of the verdict are about; `judging` are those that may judge."""
         verdict = self.verdict
+        if self.index_of and not self.searches:
+            return self._gains_of("agreement")
         if verdict.why.startswith(WORSE):
             return [gain for gain in self._gains_of("task") if gain.name in self.worse]
         if verdict.why == LIKE_TEACHERS:
@@ -558,14 +640,17 @@ class RunEvaluation(Result):
     @property
     def nearness(self) -> list[Nearness]:
         """The scores that the verdict weighs beside the teachers'; none without teachers."""
+        return self._beside({each.score for each in self._counted_differences})
+
+    def _beside(self, scores: Collection[str]) -> list[Nearness]:
+        """The scores of these names beside the teachers'; none without teachers."""
         if self.beside_teachers is None:
             return []
         student = self.after.scores()
         teachers = self.beside_teachers.evaluation.scores()
-        weighed = {each.score for each in self._counted_differences}
         found = []
         for each in self.beside_teachers.differences:
-            if each.score not in weighed:
+            if each.score not in scores:
                 continue
             nearness = Nearness(
                 each.score,
@@ -584,6 +669,8 @@ class RunEvaluation(Result):
     def measure_of(self, score: str) -> str:
         """What the score of a task is, if it is no correlation, such as " (nDCG@10)"."""
         for task in self.after.tasks:
+            if task.name == score and task.kind == "retrieval" and self.index_of:
+                return " (nDCG@10 in the teacher's index)"
             if task.name == score:
                 return FIRST_MEASURE.get(task.kind, "")
         return ""

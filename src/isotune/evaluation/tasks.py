@@ -299,6 +299,23 @@ def score_names(task: Task) -> list[str]:
     return names
 
 
+def texts_of(task: Task) -> dict[str, list[str]]:
+    """The texts that a task encodes, by the role whose prompt they get; "" is no role.
+
+    There are none if only a plugin knows them.
+    """
+    if isinstance(task, STSTask):
+        return {"": task.pairs.sentence1 + task.pairs.sentence2}
+    if isinstance(task, GeometryTask):
+        return {"": list(chain(*task.pairs))}
+    if isinstance(task, TransferTask):
+        columns = [column for texts, _ in task.parts.values() for column in texts]
+        return {"": list(chain(*columns))}
+    if isinstance(task, RetrievalTask):
+        return {"query": list(task.queries), "document": list(task.documents)}
+    return {}
+
+
 def named_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[TaskSource]:
     """The tasks that `load_tasks` reads for this argument, each once.
 

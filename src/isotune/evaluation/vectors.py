@@ -38,6 +38,18 @@ class SentenceEncoder(Protocol):
         ...
 
 
+class SearchEncoder(SentenceEncoder, Protocol):
+    """An encoder that may have one prompt for questions, and another for documents."""
+
+    def encode_query(self, sentences: Sequence[str], /) -> NDArray[np.floating[Any]]:
+        """The vectors [N, d] of N questions, in their order."""
+        ...
+
+    def encode_document(self, sentences: Sequence[str], /) -> NDArray[np.floating[Any]]:
+        """The vectors [N, d] of N documents, in their order."""
+        ...
+
+
 def sentence_vectors(
     encode: Callable[[Sequence[str]], Any], sentences: Sequence[str], task: str
 ) -> NDArray[np.floating[Any]]:

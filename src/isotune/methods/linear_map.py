@@ -83,6 +83,6 @@ def load_only(names: Sequence[str]) -> Encoder:
     if len(names) != 1:
         raise InputError(
             f"{counted(len(names), 'teacher')}: the encoder learns the vectors of one other "
-            "encoder; give one as teachers"
+            "encoder; name it by --teachers, or by teachers in Python and recipes"
         )
     return Encoder.load(names[0])

@@ -128,6 +128,8 @@ def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list
         return [f"The {dev.unit} that choose the step show a little more gain than others would."]
     if evaluation.own_tasks:
         return []
+    if evaluation.index_of:
+        return ["To measure the search, give questions and answers (--tasks retrieval:FILE)."]
     advice = ["To measure the encoder, score some pairs with isotune label, and train with --dev."]
     if has_examples:
         advice.insert(0, "Read the examples below.")

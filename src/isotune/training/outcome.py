@@ -23,7 +23,6 @@ from isotune.encoder.classifier_head import ClassifierHead, tasks_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.finished import is_finished_encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.engine.workers import Workers
 from isotune.errors import counted
 from isotune.evaluation import (
     DevTask,
@@ -41,7 +40,7 @@ from isotune.evaluation import (
     unbeaten_lines,
     with_controls,
 )
-from isotune.evaluation.agreement import HeldOut, encode_held_out
+from isotune.evaluation.agreement import HeldOut, InIndex, encode_held_out
 from isotune.evaluation.examples import (
     EXAMPLES,
     Examples,
@@ -65,7 +64,7 @@ from isotune.evaluation.run_results import (
     teacher_words,
 )
 from isotune.evaluation.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
-from isotune.evaluation.vectors import unit_length
+from isotune.evaluation.vectors import SentenceEncoder, unit_length
 from isotune.files import remove, sync, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.training.judges import CandidateJudges, Judges, find_judges, trained_rows
@@ -78,7 +77,10 @@ from isotune.training.taught import (
     agreement_with,
     beside_teachers,
     measure_teachers,
+    teacher_of_space,
+    tell_time_of_teachers,
 )
+from isotune.training.teachers import KeptTeacher
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,25 +218,32 @@ class Yardsticks:
     """
 
     def __init__(
-        self, model: str, options: EncoderOptions, compared_on: ComparedOn, workers: Workers
+        self, model: str, options: EncoderOptions, compared_on: ComparedOn, run: RunContext
     ) -> None:
         self.model = model
         self.compared_on = compared_on
         self._options = options
-        self._workers = workers
+        self._run = run
 
     @cached_property
     def start(self) -> MeasuredEncoder:
         """What the start is compared by."""
         measure = partial(measure_encoder, self.model, self._options, self.compared_on)
-        return self._workers.on_rank_zero(measure)
+        return self._run.workers.on_rank_zero(measure)
 
     @cached_property
     def teachers(self) -> MeasuredTeachers | None:
         """What the teachers are compared by; None in a run without teachers."""
         on = self.compared_on
-        measure = partial(measure_teachers, on.teachers, on.tasks, on.held_out)
-        return self._workers.on_rank_zero(measure)
+        measure = partial(measure_teachers, on.teachers, on.tasks, on.held_out, self._run.recorder)
+        return self._run.workers.on_rank_zero(measure)
+
+    def tell_time_of_teachers(self) -> None:
+        """Says how long the teachers will take for the tasks, if there are teachers."""
+        on = self.compared_on
+        if on.teachers:
+            tell = partial(tell_time_of_teachers, on.teachers, on.tasks, self._run.recorder)
+            self._run.workers.on_rank_zero(tell)
 
     def seconds(self) -> float:
         """Measures both; gives the seconds that the start took, as the kept encoder will."""
@@ -262,29 +271,38 @@ def save_kept(encoder: Encoder, folder: Path, heads: Mapping[str, ClassifierHead
 
 
 def measure_encoder(
-    model: str | Path, options: EncoderOptions, compared_on: ComparedOn
+    model: str | Path,
+    options: EncoderOptions,
+    compared_on: ComparedOn,
+    index_by: KeptTeacher | None = None,
 ) -> MeasuredEncoder:
-    """Loads an encoder, and measures it."""
+    """Loads an encoder, and measures it.
+
+    In tasks of search it has an index of its own, or asks in that by `index_by`.
+    """
     began = time.monotonic()
     encoder = Encoder.load(model, **options.model_dump(), precision="float32")
+    searching: SentenceEncoder = encoder
+    if index_by:
+        searching = InIndex(encoder, index_by)
     dev = None
     words_in_dev: Sequence[WithWords] = ()
     if compared_on.dev:
-        dev, words_in_dev = _scores([compared_on.dev], encoder, str(model))
+        dev, words_in_dev = _scores([compared_on.dev], searching, str(model))
     text: NDArray[np.floating[Any]] = np.empty((0, 0))
     if compared_on.sentences:
         text = sentence_vectors(encoder.encode, compared_on.sentences, "the text")
     held_out = None
     if compared_on.held_out:
         held_out = encode_held_out([encoder], compared_on.held_out)
-    scores, words = _scores(compared_on.tasks, encoder, str(model))
+    scores, words = _scores(compared_on.tasks, searching, str(model))
     scored = with_controls(scores, compared_on.controls)
     seconds = time.monotonic() - began
     return MeasuredEncoder(scored, dev, text, words or words_in_dev, held_out, seconds)
 
 
 def _scores(
-    tasks: Sequence[Task], encoder: Encoder, name: str
+    tasks: Sequence[Task], encoder: SentenceEncoder, name: str
 ) -> tuple[ResampledScores, Sequence[WithWords]]:
     """The scores of an encoder, and what words beside its vectors find in retrieval tasks."""
     searched = {task.name for task in tasks if isinstance(task, RetrievalTask)}
@@ -315,25 +333,36 @@ def compare_with_start(
     recorder.say(f"encoder: {kept}, from {progress.place_of_best}; evaluating {evaluated}: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, _why_the_start(recipe))
-    recorder.start("evaluation", 0, 3)
+    encoders = 2
+    if compared_on.teachers:
+        encoders += 1
+    recorder.start("evaluation", 0, encoders)
     before = yardsticks.start
     recorder.advance()
     teachers = yardsticks.teachers
-    recorder.advance()
+    if teachers:
+        recorder.advance()
+    index_of = teacher_of_space(recipe, kept, progress.best_step)
     if progress.best_step or compared_on.reshaped:
-        measure_kept = partial(measure_encoder, kept, EncoderOptions(), compared_on)
+        measure_kept = partial(_measure_kept, kept, compared_on, index_of, recorder)
         after = run.workers.on_rank_zero(measure_kept)
     else:
         after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
     recorder.advance()
     compare = partial(
-        agreement_with, teachers, before.held_out, after.held_out, compared_on.held_out
+        agreement_with,
+        teachers,
+        before.held_out,
+        after.held_out,
+        compared_on.held_out,
+        index_of,
     )
     taught = run.workers.on_rank_zero(compare)
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
     added = {
         "agreement": taught.agreement,
         "beside_teachers": beside_teachers(teachers, after.on_tasks),
+        "index_of": index_of,
         "start_is_encoder": is_finished_encoder(yardsticks.model),
         "classified": _classified(kept, compared_on.tasks),
     }
@@ -345,6 +374,16 @@ def compare_with_start(
     write = partial(_write, run, comparison, yardsticks, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
+
+
+def _measure_kept(
+    kept: Path, compared_on: ComparedOn, index_of: str, recorder: Recorder
+) -> MeasuredEncoder:
+    """Measures the kept encoder; with `index_of`, in the index of the teacher of this name."""
+    teacher = None
+    if index_of:
+        teacher = KeptTeacher(Encoder.load(index_of), recorder)
+    return measure_encoder(kept, EncoderOptions(), compared_on, teacher)
 
 
 def _classified(kept: Path, tasks: Sequence[Task]) -> str:
@@ -462,6 +501,11 @@ def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
     intervals = {gain.score: f" ({gain.words})" for gain in comparison.differences}
     title = comparison.score_words
     before = comparison.before.scores()
+    if comparison.index_of:
+        recorder.say(
+            "in search, the start has an index of its own, and the kept encoder asks in that of "
+            f"{teacher_words([comparison.index_of])}"
+        )
     for name, score in comparison.after.scores().items():
         change = f"{printed(name, before[name])} -> {printed(name, score)}"
         recorder.say(f"{title(name)}: {change}{intervals.get(name, '')}")
@@ -589,12 +633,11 @@ def _label_agreement(
 ) -> float:
     """How alike the encoders are that labels would compare, on pairs that a person would score.
 
-    These are the start and the kept encoder; or a student that is no alternative to its start, and
-    its teachers.
+    These are the start and the kept encoder; or a student and its teachers.
     """
     vectors = [unit_length(yardsticks.start.text), unit_length(after.text)]
     teachers = yardsticks.teachers
-    if teachers and teachers.held_out and after.held_out and not comparison.start_is_encoder:
+    if teachers and teachers.held_out and after.held_out and comparison.is_student:
         vectors = [teachers.held_out.vectors, after.held_out.vectors]
     return chosen_agreement(vectors, USUAL_COUNT)
 

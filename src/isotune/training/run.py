@@ -218,7 +218,8 @@ class _Run:
         encoder = self._load_start()
         plan = make_plan(run_data, evaluation_data, self.progress, encoder)
         plan.tell(self.recorder)
-        yardsticks = Yardsticks(self.model, self.recipe.encoder, plan.compared_on, self.workers)
+        yardsticks = Yardsticks(self.model, self.recipe.encoder, plan.compared_on, self.context)
+        yardsticks.tell_time_of_teachers()
         failure = None
         try:
             self._train_stages(plan, encoder, yardsticks)

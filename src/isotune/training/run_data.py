@@ -31,7 +31,7 @@ from isotune.methods.options import LabelOptions
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.recipes.look import glance
 from isotune.training.apart import SetApart, sets_apart
-from isotune.training.labels import LabelledData
+from isotune.training.labels import LabelledData, sources_or_rows
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import DATA
 
@@ -100,7 +100,7 @@ class RunData:
         times = 0
         for stage in self.recipe.stages[first:]:
             data = self.recipe.inputs(stage).data
-            read(self._sources(data), Sentence)
+            read(sources_or_rows(data, self.rows), Sentence)
             times += STDIN in data
         if self.recipe.shares and STDIN in self.recipe.data:
             raise InputError(
@@ -118,7 +118,7 @@ class RunData:
         length = length_of(stage, method, encoder)
         for feed in self._feeds(stage, method).values():
             names = feed.data or ("rows",)
-            for name, source in zip(names, self._sources(feed.data), strict=True):
+            for name, source in zip(names, sources_or_rows(feed.data, self.rows), strict=True):
                 if name != STDIN and not self._is_divided(stage):
                     next(self._read([source], feed, stage))
             short_row = [["a"]] * len(text_fields(feed.rows))
@@ -137,7 +137,7 @@ class RunData:
         row_type = feed.reads or feed.rows
         if others or row_type is not Sentence or STDIN in feed.data:
             return
-        for row in read(self._sources(feed.data), Sentence, self.recipe.columns):
+        for row in read(sources_or_rows(feed.data, self.rows), Sentence, self.recipe.columns):
             yield row.sentence
 
     def at_a_glance(self, method: Method) -> Iterator[str]:
@@ -174,7 +174,7 @@ class RunData:
         feeds = self._feeds(stage, method)
         for name, feed in feeds.items():
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
-            source_rows = self._read(self._sources(feed.data), feed, stage)
+            source_rows = self._read(sources_or_rows(feed.data, self.rows), feed, stage)
             sampled = self._chosen(source_rows, feed, stage)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             watched = trained_rows.watch(watched, feed.reads or feed.rows)
@@ -206,7 +206,7 @@ class RunData:
         """
         counts = {}
         for name, feed in self._feeds(stage, method).items():
-            rows = self._read(self._sources(feed.data), feed, stage)
+            rows = self._read(sources_or_rows(feed.data, self.rows), feed, stage)
             counts[name] = _count(self._chosen(rows, feed, stage))
         return counts
 
@@ -255,7 +255,7 @@ class RunData:
 
     def _cache(self, feed: Feed) -> Path | None:
         """The folder for texts that are made from a source; None for rows from Python."""
-        source = self._sources(feed.data)[0]
+        source = sources_or_rows(feed.data, self.rows)[0]
         if isinstance(source, str):
             return cache_folder(source)
         return None
@@ -344,17 +344,6 @@ class RunData:
             positive=training.positive,
             labels=() if feed.reads else feed.classes,
         )
-
-    def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
-        """The sources that `data` names; the rows from Python where `data` is empty."""
-        if data:
-            return data
-        if self.rows is None:
-            raise InputError(
-                f"{self.run.folder}: this run was started with rows from Python; "
-                "give the same rows again"
-            )
-        return [self.rows]
 
     def _record(
         self,

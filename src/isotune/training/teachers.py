@@ -1,10 +1,12 @@
-"""The vectors that teachers give to the texts of a stage: computed once, and then read from a file.
+"""The vectors that teachers give to texts: computed once, and then read from a file.
 
-The files are in the cache folder of the stage's source. So another run on the same text, and a
-resumed run, read them. A log line says how fast a teacher encodes, because encoding may take longer
-than training.
+The files for the texts of a stage are in the cache folder of the stage's source. So another run on
+the same text, and a resumed run, read them. A log line says how fast a teacher encodes, because
+encoding may take longer than training. The files for the texts of tasks are in the user's cache
+folder, where runs on any text find them.
 """
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.console import SAID_EVERY
+from isotune.data.cache import cache_folder
 from isotune.data.kept_vectors import map_vectors, write_vectors
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.fingerprint import short_hash
-from isotune.errors import counted
+from isotune.errors import InputError, counted
 from isotune.training.recorder import Recorder, RunContext
 
 
@@ -40,7 +43,7 @@ class KeptTeaching:
         parts = _encoded(teacher, texts, self.run.recorder)
         if self.folder is None:
             return np.concatenate(list(parts))
-        path = self.folder / f"vectors-{_key(teacher, texts)}.npy"
+        path = self.folder / _name(teacher.fingerprint(), texts)
         rows = counted(len(texts), "text")
         with self.run.workers.rank_zero_first():
             if path.exists():
@@ -51,12 +54,57 @@ class KeptTeaching:
         return map_vectors(path)
 
 
-def _key(teacher: Encoder, texts: Sequence[str]) -> str:
-    """A hash of the texts in their order, and of everything that decides the teacher's vectors."""
+class KeptTeacher:
+    """A teacher that encodes the texts of tasks, and keeps the vectors for other runs with it.
+
+    The vectors have length 1.
+    """
+
+    def __init__(self, encoder: Encoder, recorder: Recorder) -> None:
+        """Takes the teacher, and what hears of vectors that can't be kept."""
+        self.encoder = encoder
+        self.folder = cache_folder("")
+        self._recorder = recorder
+        self._fingerprint = encoder.fingerprint()
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """The vectors [n, d] of n texts."""
+        return self._kept("", texts)
+
+    def encode_query(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """The vectors [n, d] of n questions."""
+        return self._kept("query", texts)
+
+    def encode_document(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """The vectors [n, d] of n documents."""
+        return self._kept("document", texts)
+
+    def keeps(self, role: str, texts: Sequence[str]) -> bool:
+        """Whether the vectors are kept of different texts that get the prompt of a role."""
+        return os.path.exists(self._path(role, texts))
+
+    def _path(self, role: str, texts: Sequence[str]) -> Path:
+        return self.folder / _name(f"{self._fingerprint} {role}", texts)
+
+    def _kept(self, role: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        path = self._path(role, texts)
+        if self.keeps(role, texts):
+            return map_vectors(path)
+        vectors = self.encoder.prompted(role).encode(texts, normalize=True)
+        try:
+            write_vectors(path, (len(vectors), vectors.shape[1]), [vectors])
+        except InputError as error:
+            # The scores need no file.
+            self._recorder.warn(0, f"{error}; the vectors of the teacher are not kept")
+        return vectors
+
+
+def _name(encoder: str, texts: Sequence[str]) -> str:
+    """The file of the vectors of texts in this order; `encoder` says what decides the vectors."""
     digest = blake2b(digest_size=16)
     for text in texts:
         digest.update(blake2b(text.encode(), digest_size=16).digest())
-    return short_hash([teacher.fingerprint(), digest.hexdigest()])
+    return f"vectors-{short_hash([encoder, digest.hexdigest()])}.npy"
 
 
 def _encoded(

@@ -23,7 +23,6 @@ from isotune.data.records import Opened
 from isotune.data.rows import Record, Sentence, normalized, text_value
 from isotune.data.sources import read_records
 from isotune.encoder.classifier_head import tasks_of
-from isotune.encoder.shared_space import SHARED_SPACE
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
@@ -32,13 +31,13 @@ from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
 from isotune.kernels.device import DEVICE
-from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import Recipe
 from isotune.recipes.doors import FINISHED
 from isotune.report.stages import NEXT
 from isotune.training.apart_file import ApartFile
 from isotune.training.run_data import STDIN
+from isotune.training.run_folder import RECIPE
 
 TEXT = "TEXT"
 """What stands in commands for the user's sentences, where no command can read those of the run."""
@@ -102,21 +101,7 @@ class EndedRun:
     @property
     def is_student(self) -> bool:
         """Whether the new encoder is an alternative to its teachers, and not to its start."""
-        return bool(self.recipe.teachers) and not self.comparison.start_is_encoder
-
-    @property
-    def teacher_of_space(self) -> str:
-        """The teacher whose vectors the new encoder gives; empty if it gives its own."""
-        taught = self.recipe.stages[-1].options.named(Use.TEACH)
-        is_tuned = self.comparison.selected_step > 0
-        if taught and is_tuned and (self.kept / SHARED_SPACE).exists():
-            return taught[0]
-        return ""
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """As `sources_of` gives them."""
-        return sources_of(self.recipe)
+        return self.comparison.is_student
 
 
 def sources_of(recipe: Recipe) -> Sequence[str]:
@@ -153,13 +138,15 @@ def what_next(run: EndedRun) -> Iterator[str]:
     A line with a command begins with two spaces.
     """
     unjudged = run.comparison.verdict.why in (UNJUDGED, TAUGHT, LIKE_TEACHERS)
-    if not run.sources and (unjudged or not run.predicts):
+    if not sources_of(run.recipe) and (unjudged or not run.predicts):
         yield "in these commands, TEXT stands for a file of your sentences, one a line:"
     if unjudged:
         yield from _label(run)
     if run.apart:
         yield from _evaluate_apart(run, run.apart)
-    if run.is_student:
+    if run.comparison.index_of:
+        yield from _ask_to_judge_search(run)
+    elif run.is_student:
         yield from _compare_with_teachers(run)
     elif run.model == BUNDLED_MODEL and run.predicts:
         yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
@@ -184,7 +171,7 @@ def _label(run: EndedRun) -> Iterator[str]:
     yield from told
     if any(line.startswith(DO_NOT_LABEL) for line in told):
         yield "if you expect a larger gain, these commands ask for scores, and compare by them:"
-    if run.sources:
+    if sources_of(run.recipe):
         yield f"  isotune label {shlex.join([str(run.folder), *others])} --out {pairs}"
     else:
         yield f"  isotune label {TEXT} --encoders {encoders} --out {pairs}"
@@ -233,6 +220,18 @@ def _compare_with_finished(run: EndedRun) -> Iterator[str]:
     yield f"  isotune evaluate {_encoder_words(encoder)} {FINISHED} --tasks {tasks}"
 
 
+def _ask_to_judge_search(run: EndedRun) -> Iterator[str]:
+    """How a query encoder is judged, where the run was given no task of search."""
+    if run.comparison.searches or not sources_of(run.recipe):
+        return
+    again = shlex.join(["isotune", "train", "--recipe", str(run.folder / RECIPE)])
+    yield (
+        "how well does it search in the teacher's index? The same run with your questions and "
+        "answers tells:"
+    )
+    yield f"  {again} --tasks retrieval:FILE,QUESTION,ANSWER"
+
+
 def _compare_with_teachers(run: EndedRun) -> Iterator[str]:
     """How a student, if it learned anything, is compared with its teachers on other tasks."""
     if run.comparison.verdict.word == "KEEP":
@@ -255,7 +254,7 @@ def _tasks(run: EndedRun) -> Sequence[str]:
 
 def _search(run: EndedRun) -> Iterator[str]:
     """How to search in the text of the run."""
-    sources = run.sources or (TEXT,)
+    sources = sources_of(run.recipe) or (TEXT,)
     column = text_column(run.recipe)
     answers = _answers_file(run, column)
     if answers:
@@ -264,13 +263,13 @@ def _search(run: EndedRun) -> Iterator[str]:
     text = shlex.join(sources)
     indexer = asker = run.searches
     options = ""
-    if run.teacher_of_space:
-        indexer = run.teacher_of_space
+    if run.comparison.index_of:
+        indexer = run.comparison.index_of
         asker = str(run.kept)
         options = f" --encoder {shlex.quote(asker)}"
         yield (
             f"the new encoder is for queries: {indexer} makes the index, and the new encoder asks "
-            "in it. The verdict compares the new encoder with the start, and not these two"
+            "in it"
         )
     else:
         yield from _doubts_about_search(run)
@@ -362,7 +361,7 @@ def _write_answers(run: EndedRun, column: str) -> Path:
 def _rows(run: EndedRun, column: str) -> Iterator[tuple[Record, bool]]:
     """The rows that have a text in a column, each with whether the text stood in a row before."""
     files: list[Opened] = []
-    for source in run.sources:
+    for source in sources_of(run.recipe):
         files += read_records(source, RowQuery(Sentence))
     digests: set[bytes] = set()
     for file in files:

@@ -120,6 +120,18 @@ def test_a_sentence_cannot_steer_the_terminal(path: Path) -> None:
     assert "\x1b" not in said[1]
 
 
+def test_of_a_long_text_the_beginning_is_shown_and_the_whole_is_written(path: Path) -> None:
+    long = "word " * 1000 + "end"
+    short = "w" * 600
+    said: list[str] = []
+    score_pairs([(long, short)], path, answers("3"), said.append)
+    _, first, second = said[1].strip().splitlines()
+    assert first == f"  {long[:600]} ... (4,403 characters more; --browser shows all)"
+    assert second == f"  {short}"
+    (label,) = read_labels(path)
+    assert label[:2] == (long, short)
+
+
 @pytest.mark.parametrize(
     "text", ["name\tage\nx\t3\n", "sentence1\tsentence2\tscore\tby\na cat\ta dog\t3\tAnn\n"]
 )

@@ -28,6 +28,9 @@ FEWEST = 20
 ASK_EVERY = 10
 """So many scores lie between two such questions."""
 
+SHOWN = 600
+"""So many characters of a text the terminal shows: two texts leave room for the scale."""
+
 Enough = Callable[[Sequence[ScoredPair]], str]
 """Says why the scores are enough; empty if they are not."""
 
@@ -167,7 +170,7 @@ def score_in_terminal(
     say(session.end or SCALE)
     while pair := session.pair:
         first, second = pair
-        say(f"\n{session.progress}\n  {printable(first)}\n  {printable(second)}")
+        say(f"\n{session.progress}\n  {_shown(first)}\n  {_shown(second)}")
         try:
             problem = session.answer(ask(KEYS))
         except (EOFError, KeyboardInterrupt):
@@ -176,3 +179,12 @@ def score_in_terminal(
             say(problem)
         elif session.end:
             say(f"\n{session.end}")
+
+
+def _shown(text: str) -> str:
+    """The text as the terminal shows it: of a long one, the beginning."""
+    beginning = printable(text[:SHOWN])
+    left = len(text) - SHOWN
+    if left <= 0:
+        return beginning
+    return f"{beginning} ... ({counted(left, 'character')} more; --browser shows all)"

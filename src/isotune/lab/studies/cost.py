@@ -18,7 +18,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,10 +31,10 @@ import torch
 from isotune.data import Sentence, read
 from isotune.encoder import Encoder, short_hash
 from isotune.errors import InputError, counted
-from isotune.evaluation import Task, seconds_of_encoding
+from isotune.evaluation import Task, seconds_of_encoding, texts_of
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import gpu_name
-from isotune.lab.studies.job import read_tasks, sentences_of
+from isotune.lab.studies.job import read_tasks
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.run_key import PACKAGE, sources_hash
 from isotune.lab.studies.run_study import QUICK_TASKS, StudyRuns
@@ -171,7 +171,7 @@ class Costs:
         began = perf_counter()
         read_tasks([task.name for task in tasks])
         reading = perf_counter() - began
-        sentences = sum(len(set(sentences_of(task))) for task in tasks)
+        sentences = sum(len(set(chain(*texts_of(task).values()))) for task in tasks)
         estimate = Estimate()
         for run in runs:
             estimate.runs += 1

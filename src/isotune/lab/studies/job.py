@@ -40,9 +40,7 @@ from isotune.evaluation import (
     DevTask,
     Evaluation,
     Floats,
-    GeometryTask,
     RunEvaluation,
-    STSTask,
     Task,
     TaskResult,
     TransferTask,
@@ -50,6 +48,7 @@ from isotune.evaluation import (
     evaluation_of,
     load_tasks,
     seconds_of_encoding,
+    texts_of,
 )
 from isotune.files import (
     CHECKSUMS,
@@ -240,25 +239,13 @@ def _score(job: Job, task: str, encoder: Encoder) -> None:
         elif task.startswith(f"{ENCODING}:"):
             _, _, name = task.partition(":")
             (timed,) = load_tasks([name])
-            sentences = list(dict.fromkeys(sentences_of(timed)))
+            sentences = list(dict.fromkeys(chain(*texts_of(timed).values())))
             seconds = seconds_of_encoding(encoder, sentences)
             write_arrays(part / VALUES, {task: np.array([seconds])})
         else:
             _score_on_task(job, task, encoder, part)
         names = sorted(path.name for path in part.iterdir())
         write_text(part / CHECKSUMS, checksums(part, names))
-
-
-def sentences_of(task: Task) -> list[str]:
-    """The sentences that a task encodes; none if only a plugin knows them."""
-    if isinstance(task, STSTask):
-        return task.pairs.sentence1 + task.pairs.sentence2
-    if isinstance(task, GeometryTask):
-        return list(chain(*task.pairs))
-    if isinstance(task, TransferTask):
-        columns = [column for texts, _ in task.parts.values() for column in texts]
-        return list(chain(*columns))
-    return []
 
 
 def _score_on_task(job: Job, name: str, encoder: Encoder, folder: Path) -> None:

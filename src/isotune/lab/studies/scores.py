@@ -22,9 +22,10 @@ from isotune.evaluation import (
     STSTask,
     Task,
     score_names,
+    texts_of,
 )
 from isotune.files import read_arrays
-from isotune.lab.studies.job import Job, sentences_of
+from isotune.lab.studies.job import Job
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.study import (
     COSINE,
@@ -64,7 +65,7 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
     for stage in chain(*(run.recipe.stages for run in runs if run.recipe)):
         names.add_parts(stage)
     for task in tasks:
-        if sentences_of(task):
+        if texts_of(task):
             names.whole.add(f"{ENCODING}:{task.name}")
     for average, members in study.averages.items():
         for member in members:
