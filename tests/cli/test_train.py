@@ -310,7 +310,7 @@ def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: l
     assert "text.txt: this is a file; choose a new folder" in refused(
         "train", text, *few_steps, "--out", "text.txt"
     )
-    assert "folder can't be written (Not a directory)" in refused(
+    assert "no file can be made in text.txt (Not a directory)" in refused(
         "train", text, *few_steps, "--out", "text.txt/run"
     )
     Path("mine").mkdir()

@@ -16,6 +16,7 @@ from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, Unused
 import isotune
 from isotune.console import PlainConsole
 from isotune.errors import InputError, nearest
+from isotune.files import check_can_be_written
 
 PLUGIN = (
     "A Python file that adds to isotune, such as a method of your own. It is run before the other "
@@ -25,6 +26,8 @@ DEVICE = (
     "The device that computes: cpu, cuda, cuda:1 or mps. Unset: as ISOTUNE_DEVICE says, or else a "
     "GPU, or the CPU."
 )
+# The options that name a file or folder which a command writes.
+OUTPUTS = ("out", "figure", "runs")
 # What other tools call a flag. The options of a recipe have their synonyms in the recipes.
 SYNONYMS = {
     "filter": "where",
@@ -65,7 +68,10 @@ def call(command: str, words: Sequence[str], commands: Mapping[str, tuple[str, s
         if _ask_for_help(words):
             # The help comes at once, because to parse the other words takes as long again.
             return app.help_print([command], console=PlainConsole())
-        return app([command, *words])
+        function, bound, _ = app.parse_args([command, *words])
+        bound.apply_defaults()
+        _check_outputs(bound.arguments)
+        return function(*bound.args, **bound.kwargs)
 
     try:
         result = app.meta(_hyphen_last(words))
@@ -133,6 +139,15 @@ def _usage(arguments: Iterable[Argument]) -> str:
             word = f"[{word}]"
         words.append(word)
     return " ".join([*words, "[OPTIONS]"])
+
+
+def _check_outputs(values: Mapping[str, object]) -> None:
+    """Refuses an output that can't be written, before the command works for it."""
+    for name in OUTPUTS:
+        output = values.get(name)
+        # Elsewhere than on this machine, the command itself finds out.
+        if output is not None and "://" not in str(output):
+            check_can_be_written(Path(str(output)))
 
 
 def _ask_for_help(words: Sequence[str]) -> bool:
