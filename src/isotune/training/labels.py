@@ -6,6 +6,7 @@ apart say what the result is worth. Copies of a text stand on one side.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ NAME = "labels"
 """The name of the task that the rows set apart are."""
 
 Labelled = Sequence[LabelledSentence]
+
+JOINED = re.compile(r"\w\s*([|;,])\s*\w")
+"""A cell that seems to hold several labels."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,8 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
     _check_cells(rows, options, source)
     if options.kind == "score":
         return options
+    if options.kind == "multi" and not options.separator and not options.classes:
+        _refuse_joined_labels(rows, source)
     texts_of_label: defaultdict[str, set[bytes]] = defaultdict(set)
     for row in rows:
         for label in options.labels_of(row.label):
@@ -265,6 +271,23 @@ def _check_cells(rows: Labelled, options: ClassifierOptions, source: str) -> Non
             raise InputError(
                 f"{where} has the label {row.label!r:.60}, and kind score predicts numbers; "
                 "give kind single, or another column"
+            )
+
+
+def _refuse_joined_labels(rows: Labelled, source: str) -> None:
+    """Refuses cells that seem to hold several labels, where nobody has said what is between them.
+
+    They would be read as a label each. Rows with lists of labels need no separator.
+    """
+    if any(LIST_SEPARATOR in row.label for row in rows):
+        return
+    for row in rows:
+        if match := JOINED.search(row.label):
+            sign = match[1]
+            raise InputError(
+                f"{source}: {row.label!r:.60} would be one label; if {sign!r} stands between "
+                f"labels, give separator {sign!r}; labels that have {sign!r} in their names are "
+                "lists, in a .jsonl or .parquet"
             )
 
 
