@@ -235,9 +235,7 @@ def cost_table(comparison: results.Comparison, names: Mapping[str, str] = {}) ->
     shown = comparison.main_scores()
     for score in shown:
         table.add_column(Text(task_title(score)), justify="right")
-    for evaluation in comparison.evaluations:
-        encoder = evaluation.encoder
-        cost = comparison.costs[encoder]
+    for encoder, cost in comparison.costs.items():
         cells = [
             names.get(encoder, encoder),
             f"{cost.sentences_per_second:,.0f}",
