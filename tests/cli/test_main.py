@@ -133,6 +133,22 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
         assert called == []
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["search", "index", "a dog", "-k"], "-k"),
+        (["evaluate", "tiny", "--dimensions"], "--dimensions"),
+        (["study", "own/demo", "--seeds", "0"], "--seeds"),
+        (["encode", "tiny", "text.txt", "--dimensions"], "--dimensions"),
+        (["train", "text.txt", "--steps"], "--steps"),
+    ],
+)
+def test_a_fraction_is_refused_where_a_whole_number_is_needed(
+    refused: Refused, words: list[str], option: str
+) -> None:
+    assert f"{option} 1.5: a whole number is needed" in refused(*words, "1.5")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(
     isotune: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str

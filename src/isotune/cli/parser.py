@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from cyclopts import App, Argument, ArgumentCollection, CycloptsError, Group, Parameter
+from cyclopts.annotations import contains_hint
 from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 import isotune
@@ -90,6 +91,7 @@ def _new_app() -> App:
         help_format="plaintext",
         group_parameters=Group.create_default_parameters("Options"),
         default_parameter=Parameter(negative=(), show_default=_as_default),
+        config=_refuse_fractions,
         suppress_keyboard_interrupt=False,
         exit_on_error=False,
         print_error=False,
@@ -101,6 +103,18 @@ def _new_app() -> App:
     app.meta.version_flags = ()
     app.meta.suppress_keyboard_interrupt = False
     return app
+
+
+def _refuse_fractions(app: App, commands: Sequence[str], arguments: ArgumentCollection) -> None:
+    """Refuses a fraction where a whole number is needed, which cyclopts would round."""
+    for argument in arguments:
+        # Of a list, the hint of its elements.
+        hints = (argument.hint, *get_args(argument.hint))
+        if not any(contains_hint(hint, int) for hint in hints):
+            continue
+        for token in argument.tokens:
+            if "." in token.value:
+                raise InputError(f"{argument.name} {token.value}: a whole number is needed")
 
 
 def _as_default(value: object) -> str | None:
