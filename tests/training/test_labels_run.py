@@ -267,6 +267,17 @@ def test_a_separator_is_needed_only_where_labels_are_not_named_and_are_no_lists(
         assert len(labelled.options.classes) == 2
 
 
+def test_labels_that_may_be_one_or_none_are_told() -> None:
+    cells = ["yes", "Yes", "no", "1", "1.0", "2", "nan", "None"] * 9
+    rows = [{"text": f"text {number}", "label": label} for number, label in enumerate(cells)]
+    recipe = Recipe.from_table({"stages": [{"method": "classifier"}], "dev": "none"})
+    labelled = read_labelled(recipe, rows)
+    assert labelled is not None
+    *_, alike, missing = labelled.lines()
+    assert alike.endswith("in how a number is written alone: '1', '1.0', 'Yes', 'yes'")
+    assert missing == "labels that may stand for a missing value: 'None', 'nan'"
+
+
 def test_numbers_that_differ_may_be_scores() -> None:
     """Labels that are no numbers get no advice to predict numbers."""
     recipe = Recipe.from_table({"stages": [{"method": "classifier"}], "dev": "none"})

@@ -34,6 +34,9 @@ Labelled = Sequence[LabelledSentence]
 JOINED = re.compile(r"\w\s*([|;,])\s*\w")
 """A cell that seems to hold several labels."""
 
+MISSING = ("nan", "none", "null", "<na>")
+"""What pandas, Python and databases write for a missing value, in small letters."""
+
 
 @dataclass(frozen=True)
 class LabelledData:
@@ -73,6 +76,8 @@ class LabelledData:
             ("stand at one row alone", single),
             ("stand at rows set apart, and at no row to train on", tested.keys() - trained.keys()),
             ("stand at no row set apart", trained.keys() - tested.keys()),
+            ("differ in capitals or in how a number is written alone", _alike(trained)),
+            ("may stand for a missing value", [name for name in trained if _is_missing(name)]),
         ):
             if labels:
                 yield f"labels that {what}: {first_names(sorted(labels))}"
@@ -289,6 +294,26 @@ def _refuse_joined_labels(rows: Labelled, source: str) -> None:
                 f"labels, give separator {sign!r}; labels that have {sign!r} in their names are "
                 "lists, in a .jsonl or .parquet"
             )
+
+
+def _alike(labels: Iterable[str]) -> set[str]:
+    """The labels of which others are the same in small letters, or as numbers."""
+    labels_of_form: defaultdict[str, set[str]] = defaultdict(set)
+    for label in labels:
+        form = label.casefold()
+        if _is_number(label):
+            form = str(float(label))
+        labels_of_form[form].add(label)
+    alike: set[str] = set()
+    for same in labels_of_form.values():
+        if len(same) > 1:
+            alike |= same
+    return alike
+
+
+def _is_missing(label: str) -> bool:
+    """Whether a program may have written this label where there was none."""
+    return label.casefold() in MISSING
 
 
 def _is_number(text: str) -> bool:
