@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from zipfile import ZipFile
 
@@ -77,6 +78,26 @@ def atomic_write(path: Path, *, new: bool = False) -> Iterator[Path]:
         raise InputError(problem) from error
     finally:
         remove(part)
+
+
+def check_can_be_written(path: Path) -> None:
+    """Checks that a file or folder can be made at `path`, where folders may be missing.
+
+    Raises:
+        InputError: no file can be made in the folder itself, or in the first one above that exists.
+    """
+    place = path
+    if not path.is_dir():
+        place = path.parent
+    while not os.path.lexists(place):
+        place = place.parent
+    try:
+        TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise InputError(
+            f"{path}: it can't be written, because no file can be made in {place} "
+            f"({error.strerror or error})"
+        ) from error
 
 
 def _remove_forgotten(path: Path) -> None:

@@ -164,6 +164,24 @@ def test_the_cost_of_encoders(
     assert "give the name of a new file" in refused(*words, "--figure", "cost.png")
 
 
+def test_the_cost_of_an_encoder_that_is_also_joined_with_words(
+    isotune: Call, tiny_model: Path, pairs: Path
+) -> None:
+    words = ["evaluate", tiny_model, "--tasks", f"retrieval:{pairs},sentence1,sentence2"]
+    code, out, _ = isotune(*words, "--hybrid", "--cost", "--figure", "cost.png")
+    assert code == 0
+    table = out.partition("Cost of an encoder")[2]
+    assert "tiny" in table
+    assert Path("cost.png").exists()
+
+
+def test_words_without_rankings_are_refused_before_anything_is_encoded(
+    refused: Refused, pairs: Path
+) -> None:
+    line = refused("evaluate", "no-such-encoder", "--tasks", pairs, "--hybrid")
+    assert "no task has rankings" in line
+
+
 def test_a_figure_that_cannot_be_drawn_loses_no_result(isotune: Call, tiny_model: Path) -> None:
     words = ["evaluate", tiny_model, "--tasks", "geometry", "--cost", "--figure", "cost.png"]
     code, out, err = isotune(*words)

@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError
 from isotune import plugins
 from isotune.cli import app, main
 from isotune.cli.app import COMMANDS
+from isotune.cli.parser import OUTPUTS
 from isotune.errors import InputError
 from tests.cli.conftest import Call, Refused
 from tests.conftest import hear_interrupts
@@ -110,6 +111,42 @@ def test_the_usage_and_the_example_of_the_help_agree_with_the_command(
     with suppress(AttributeError):  # of the result of train, which is none here
         isotune(*example[1:])
     assert (example[:2], len(called)) == (["isotune", command], 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    isotune: Call, refused: Refused, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    help_text = isotune(command, "--help").out
+    usage = help_text.partition("[OPTIONS]")[0]
+    words = [command, *re.findall(r"(?<!--out )\b[A-Z]{2,}", usage)]
+    called: list[object] = []
+    module = import_module("isotune.training" if command == "train" else f"isotune.cli.{command}")
+    record = wraps(getattr(module, command))(lambda *_, **options: called.append(options))
+    monkeypatch.setattr(module, command, record)
+    Path("file").touch()
+    for name in OUTPUTS:
+        if f"--{name} " not in help_text:
+            continue
+        line = refused(*words, f"--{name}=file/new/result.png")
+        assert "file/new/result.png: it can't be written, because no file can be made in" in line
+        assert called == []
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["search", "index", "a dog", "-k"], "-k"),
+        (["evaluate", "tiny", "--dimensions"], "--dimensions"),
+        (["study", "own/demo", "--seeds", "0"], "--seeds"),
+        (["encode", "tiny", "text.txt", "--dimensions"], "--dimensions"),
+        (["train", "text.txt", "--steps"], "--steps"),
+    ],
+)
+def test_a_fraction_is_refused_where_a_whole_number_is_needed(
+    refused: Refused, words: list[str], option: str
+) -> None:
+    assert f"{option} 1.5: a whole number is needed" in refused(*words, "1.5")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

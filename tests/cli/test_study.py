@@ -80,6 +80,25 @@ def test_no_page_is_written_of_a_run_of_which_a_byte_has_changed(refused: Refuse
     assert not page.exists()
 
 
+def test_the_trials_that_tell_the_costs_count_against_the_budget(
+    isotune: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def an_hour(*_: object) -> None:
+        clock[0] += 3600
+
+    def record(*_: object, budget: float, **__: object) -> StudyOutcome:
+        budgets.append(budget)
+        return StudyOutcome(Path("page"), 0)
+
+    clock, budgets = [0.0], list[float]()
+    monkeypatch.setattr("isotune.cli.reproduce.monotonic", lambda: clock[0])
+    monkeypatch.setattr("isotune.cli.reproduce._tell_costs", an_hour)
+    monkeypatch.setattr("isotune.lab.studies.run_study.run_study", record)
+    isotune("reproduce", "clsr/table4", "--budget", "1.5")
+    isotune("reproduce", "clsr/table4", "--budget", "0.5")
+    assert budgets == [0.5, 0]
+
+
 def test_all_tables_of_a_paper_end_in_one_page(
     isotune: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +140,9 @@ def test_all_tables_of_a_paper_end_in_one_page(
         (["study", "sizes.toml", "--arm", "mine=simcs"], "simcs is no recipe: give method simcse"),
         (["study", "own/protocol", "--updates", "9"], "updates 9: 10 or more"),
         (["study", "own/metods", "--show"], "did you mean 'own/methods'"),
+        (["study", "own/demo", "--show", "--seeds", "1"], "leave the other options out"),
+        (["study", "own/demo", "--show", "--budget", "0"], "leave the other options out"),
+        (["study", "own/demo", "--show", "--format", "csv"], "leave the other options out"),
         (["report", "."], "is not a run folder"),
         (
             ["reproduce", "consert/table5"],

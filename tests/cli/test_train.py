@@ -243,6 +243,8 @@ def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused
     assert tomllib.loads(own)["title"] == starting_table("simcse-sup", None, None)["title"]
     both = ["--pairs", "a", "b", "--columns", "sentence1=c"]
     assert "pairs and columns both name columns" in refused("train", "x.csv", *both)
+    twice = refused("train", "x.csv", "--pairs", "a", "a")
+    assert "pairs name the column 'a' twice; name two columns" in twice
 
 
 def test_teachers_choose_the_recipe(isotune: Call, refused: Refused) -> None:
@@ -310,7 +312,7 @@ def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: l
     assert "text.txt: this is a file; choose a new folder" in refused(
         "train", text, *few_steps, "--out", "text.txt"
     )
-    assert "folder can't be written (Not a directory)" in refused(
+    assert "no file can be made in text.txt (Not a directory)" in refused(
         "train", text, *few_steps, "--out", "text.txt/run"
     )
     Path("mine").mkdir()

@@ -16,6 +16,7 @@ TABLE = ScoreTable(
             Cell("1,190"),
         ],
     },
+    compared=["STS x 100"],
 )
 
 MARKDOWN = r"""Two methods
@@ -47,12 +48,12 @@ def test_markdown_and_latex_have_the_best_in_bold_and_the_rows_that_it_beats() -
     assert TABLE.text("latex") == LATEX
 
 
-def test_csv_has_a_column_for_each_number() -> None:
+def test_csv_has_a_column_for_each_number_and_for_the_marks_of_a_compared_score() -> None:
     header, plain, best = csv.reader(io.StringIO(TABLE.text("csv")))
-    assert header[:5] == ["mark", "name", "STS x 100", "STS x 100, standard deviation",
-                          "STS x 100, beats"]  # fmt: skip
-    assert plain[:5] == ["a", "plain", "31.20", "", ""]
-    assert best == ["b", "50 % of A|B & C_1", "45.10", "0.31", "a", "1190", "", ""]
+    assert header == ["mark", "name", "STS x 100", "STS x 100, standard deviation",
+                      "STS x 100, beats", "steps", "steps, standard deviation"]  # fmt: skip
+    assert plain == ["a", "plain", "31.20", "", "", "", ""]
+    assert best == ["b", "50 % of A|B & C_1", "45.10", "0.31", "a", "1190", ""]
 
 
 def test_more_rows_than_letters_have_numbers() -> None:

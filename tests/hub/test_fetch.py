@@ -10,6 +10,7 @@ from isotune import Encoder
 from isotune.cli import main as run
 from isotune.data import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, available, read
 from isotune.data.fetch import fetch, members
+from isotune.encoder.format.pretrained import local_folder
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
 from isotune.lab.studies.plan import needs
@@ -119,6 +120,20 @@ def test_weights_in_the_root_are_fetched_where_only_a_subfolder_has_safetensors(
     local_hub.add("me/mixed", files)
     Encoder.load("me/mixed").encode(["a dog"])
     assert not any(path.endswith("1_Pooling/pytorch_model.bin") for path in local_hub.asked)
+
+
+def test_settings_and_heads_are_fetched_without_the_language_model(
+    local_hub: LocalHub, tiny_model: Path
+) -> None:
+    files: Files = {"modules.json": b"[]", "2_Dense/model.safetensors": b"a head"}
+    for name, content in with_safetensors(tiny_model).items():
+        files[f"0_Transformer/{name}"] = content
+    local_hub.add("me/older", files)
+    folder = local_folder("me/older", weights=False)
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.safetensors")}
+    assert names == {"2_Dense/model.safetensors"}
+    local_folder("me/older")
+    assert (folder / "0_Transformer/model.safetensors").exists()
 
 
 def test_a_dataset_is_fetched_with_the_one_that_has_its_scores() -> None:

@@ -20,6 +20,8 @@ from isotune.methods.regression import (
     fit_ridge,
     fit_several,
     folds_of,
+    log_probabilities,
+    logistic,
 )
 
 Floats = NDArray[np.float64]
@@ -44,6 +46,20 @@ def test_the_layer_predicts_as_scikit_learn_does(counts: list[int], balanced: bo
     expected = make_pipeline(StandardScaler(), logistic).fit(x, y).predict_proba(x)
     outputs = np.exp(x @ layer.weights.T + layer.bias)
     np.testing.assert_allclose(outputs / outputs.sum(1, keepdims=True), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("counts", [[30, 40], [30, 20, 25]])
+def test_the_logarithms_of_probabilities_are_right_also_where_scikit_learn_rounds_to_zero(
+    counts: list[int],
+) -> None:
+    x, y = clouds(counts)
+    classifier = logistic(1.0).fit(x, y + 1)
+    found = log_probabilities(classifier, x, len(counts) + 2)
+    assert (found[:, [0, -1]] == LOWEST).all()
+    expected = np.log(classifier.predict_proba(x))
+    np.testing.assert_allclose(found[:, 1:-1], np.maximum(expected, LOWEST), atol=1e-6)
+    surest = log_probabilities(classifier, 1e4 * x, len(counts) + 2)
+    np.testing.assert_allclose(np.sort(surest)[:, -2:], [[LOWEST, 0]] * len(y), atol=1e-6)
 
 
 def test_balanced_weights_are_those_of_scikit_learn() -> None:

@@ -238,6 +238,8 @@ def test_several_labels_and_numbers_are_scored_on_rows_set_apart(
         (["a", ["a", "b"]] * 3, {}, "has several labels (a, b); the method classifier predicts"),
         (["a", []] * 3, {}, "has an empty list of labels; the method classifier predicts"),
         ([[], []], {"kind": "multi"}, "no text has a label; one label or more is needed"),
+        (["a|b", "a"] * 3, {"kind": "multi"}, "'a|b' would be one label; if '|' stands between "),
+        (["a", "b; a"] * 3, {"kind": "multi"}, "'b; a' would be one label; if ';' stands between "),
         (["1", "2", "high"], {"kind": "score"}, "has the label 'high', and kind score predicts"),
     ],
 )
@@ -250,6 +252,30 @@ def test_labels_that_can_not_be_learned_are_refused(
     with pytest.raises(InputError) as error:
         read_labelled(recipe, rows)
     assert message in str(error.value)
+
+
+def test_a_separator_is_needed_only_where_labels_are_not_named_and_are_no_lists() -> None:
+    for cells, given in (
+        (["a|b", "a", "b"] * 9, {"separator": "|"}),
+        (["a, b", "c"] * 9, {"classes": ("a, b", "c")}),
+        ([["a;b"], ["a;b", "c"]] * 9, {}),
+    ):
+        rows = [{"text": f"text {number}", "label": label} for number, label in enumerate(cells)]
+        stage = {"method": "classifier", "kind": "multi", **given}
+        labelled = read_labelled(Recipe.from_table({"stages": [stage], "dev": "none"}), rows)
+        assert labelled is not None
+        assert len(labelled.options.classes) == 2
+
+
+def test_labels_that_may_be_one_or_none_are_told() -> None:
+    cells = ["yes", "Yes", "no", "1", "1.0", "2", "nan", "None"] * 9
+    rows = [{"text": f"text {number}", "label": label} for number, label in enumerate(cells)]
+    recipe = Recipe.from_table({"stages": [{"method": "classifier"}], "dev": "none"})
+    labelled = read_labelled(recipe, rows)
+    assert labelled is not None
+    *_, alike, missing = labelled.lines()
+    assert alike.endswith("in how a number is written alone: '1', '1.0', 'Yes', 'yes'")
+    assert missing == "labels that may stand for a missing value: 'None', 'nan'"
 
 
 def test_numbers_that_differ_may_be_scores() -> None:

@@ -118,7 +118,7 @@ def evaluate(
     if form and (calibrate or as_json):
         raise InputError("--format prints the table alone; leave --calibrate and --json out")
     # All tasks and encoders are loaded before the first is evaluated: a wrong name costs no time.
-    loaded_tasks = _load(tasks, calibrate)
+    loaded_tasks = _load(tasks, calibrate, hybrid)
     encoders, shown = _load_encoders(paths, dimensions, precision)
     score = partial(_scores, loaded_tasks, aggregation, metric, hybrid)
     control_scores = _control_scores(loaded_tasks, aggregation, metric, no_controls)
@@ -228,11 +228,16 @@ def _check_calibration(
             )
 
 
-def _load(tasks: Sequence[str], calibrate: bool) -> Sequence[Task]:
-    """Loads the tasks. To calibrate, there is to be one, of scored pairs."""
-    from isotune.evaluation import STSTask, load_tasks
+def _load(tasks: Sequence[str], calibrate: bool, hybrid: bool) -> Sequence[Task]:
+    """Loads the tasks. To calibrate, there is to be one, of scored pairs.
+
+    A `hybrid` evaluation needs a task of retrieval.
+    """
+    from isotune.evaluation import STSTask, check_rankings, load_tasks
 
     loaded = load_tasks(tasks)
+    if hybrid:
+        check_rankings(loaded)
     if not calibrate or (len(loaded) == 1 and isinstance(loaded[0], STSTask)):
         return loaded
     raise InputError(

@@ -38,6 +38,8 @@ def index(
     the index up to date with changed files, give the command again: only new and changed rows are
     encoded. A command that was stopped goes on in the same way.
 
+    Every index can be searched by words beside the vectors: isotune search --hybrid.
+
     With the folder of another index in the place of files, its rows are encoded again into a new
     index, to use another encoder. What this changes is printed first.
     """

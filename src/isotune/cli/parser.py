@@ -8,14 +8,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from cyclopts import App, Argument, ArgumentCollection, CycloptsError, Group, Parameter
+from cyclopts.annotations import contains_hint
 from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 import isotune
 from isotune.console import PlainConsole
 from isotune.errors import InputError, nearest
+from isotune.files import check_can_be_written
 
 PLUGIN = (
     "A Python file that adds to isotune, such as a method of your own. It is run before the other "
@@ -25,6 +27,8 @@ DEVICE = (
     "The device that computes: cpu, cuda, cuda:1 or mps. Unset: as ISOTUNE_DEVICE says, or else a "
     "GPU, or the CPU."
 )
+# The options that name a file or folder which a command writes.
+OUTPUTS = ("out", "figure", "runs")
 # What other tools call a flag. The options of a recipe have their synonyms in the recipes.
 SYNONYMS = {
     "filter": "where",
@@ -65,7 +69,10 @@ def call(command: str, words: Sequence[str], commands: Mapping[str, tuple[str, s
         if _ask_for_help(words):
             # The help comes at once, because to parse the other words takes as long again.
             return app.help_print([command], console=PlainConsole())
-        return app([command, *words])
+        function, bound, _ = app.parse_args([command, *words])
+        bound.apply_defaults()
+        _check_outputs(bound.arguments)
+        return function(*bound.args, **bound.kwargs)
 
     try:
         result = app.meta(_hyphen_last(words))
@@ -84,6 +91,7 @@ def _new_app() -> App:
         help_format="plaintext",
         group_parameters=Group.create_default_parameters("Options"),
         default_parameter=Parameter(negative=(), show_default=_as_default),
+        config=_refuse_fractions,
         suppress_keyboard_interrupt=False,
         exit_on_error=False,
         print_error=False,
@@ -95,6 +103,18 @@ def _new_app() -> App:
     app.meta.version_flags = ()
     app.meta.suppress_keyboard_interrupt = False
     return app
+
+
+def _refuse_fractions(app: App, commands: Sequence[str], arguments: ArgumentCollection) -> None:
+    """Refuses a fraction where a whole number is needed, which cyclopts would round."""
+    for argument in arguments:
+        # Of a list, the hint of its elements.
+        hints = (argument.hint, *get_args(argument.hint))
+        if not any(contains_hint(hint, int) for hint in hints):
+            continue
+        for token in argument.tokens:
+            if "." in token.value:
+                raise InputError(f"{argument.name} {token.value}: a whole number is needed")
 
 
 def _as_default(value: object) -> str | None:
@@ -133,6 +153,15 @@ def _usage(arguments: Iterable[Argument]) -> str:
             word = f"[{word}]"
         words.append(word)
     return " ".join([*words, "[OPTIONS]"])
+
+
+def _check_outputs(values: Mapping[str, object]) -> None:
+    """Refuses an output that can't be written, before the command works for it."""
+    for name in OUTPUTS:
+        output = values.get(name)
+        # Elsewhere than on this machine, the command itself finds out.
+        if output is not None and "://" not in str(output):
+            check_can_be_written(Path(str(output)))
 
 
 def _ask_for_help(words: Sequence[str]) -> bool:

@@ -91,6 +91,7 @@ def reproduce(
     """The result shows the measured scores beside the published ones. The list shows how many runs
     and which models each table or figure needs.
     """
+    began = monotonic()
     if not (name or every):
         _list(as_json)
         return 0
@@ -103,7 +104,7 @@ def reproduce(
         return 0
     if budget != 0:
         _tell_costs(names, changes, out)
-    failed = _make(names, changes, out, budget, on_ray=engine == "ray", threads=threads)
+    failed = _make(names, changes, out, budget, began, on_ray=engine == "ray", threads=threads)
     if every:
         from isotune.lab.studies.page import write_paper_page
 
@@ -136,14 +137,17 @@ def _make(
     changes: Changes,
     out: Path,
     budget: float | None,
+    began: float,
     *,
     on_ray: bool,
     threads: int | None,
 ) -> int:
-    """Makes the studies one after another; returns how many runs failed."""
+    """Makes the studies one after another; returns how many runs failed.
+
+    The budget counts from the time when the command `began`.
+    """
     from isotune.lab.studies.run_study import run_study
 
-    began = monotonic()
     failed = 0
     for name in names:
         hours_left = budget

@@ -19,6 +19,7 @@ from isotune.cli.parameters import (
     within,
 )
 from isotune.cli.reproduce import option_values
+from isotune.errors import InputError
 
 NAME = (
     "A TOML file, or a study that comes with isotune, such as own/protocol. Without a name, these "
@@ -74,6 +75,10 @@ def study(
         return 0
     for_the_list(as_json)
     if show:
+        changes = (out, runs, model, seeds, options, arm, updates, stand_ins, keep_encoders)
+        ways = (budget is not None, engine, threads, form)
+        if any((*changes, *ways)):
+            raise InputError("--show prints the study's file as it is; leave the other options out")
         from isotune.lab.studies import study_text
 
         print(study_text(name), end="")

@@ -1,5 +1,6 @@
 from .calibration import calibrate as calibrate
 from .comparison import ResampledScores as ResampledScores
+from .comparison import check_rankings as check_rankings
 from .comparison import compare as compare
 from .comparison import compare_resampled as compare_resampled
 from .comparison import differences as differences

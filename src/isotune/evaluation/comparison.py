@@ -180,6 +180,14 @@ def resampled_scores(
     return _resampled_outcomes(tasks, outcomes, name, aggregation, metric)
 
 
+def check_rankings(tasks: Sequence[Task]) -> None:
+    """Raises an InputError if none of the tasks is one of retrieval."""
+    if not any(isinstance(task, RetrievalTask) for task in tasks):
+        raise InputError(
+            "no task has rankings, which words could join; name one, such as retrieval:faq.csv"
+        )
+
+
 def resampled_with_words(
     tasks: Sequence[Task],
     encoder: SentenceEncoder,
@@ -195,10 +203,7 @@ def resampled_with_words(
     Raises:
         InputError: none of the tasks is one of retrieval.
     """
-    if not any(isinstance(task, RetrievalTask) for task in tasks):
-        raise InputError(
-            "no task has rankings, which words could join; name one, such as retrieval:faq.csv"
-        )
+    check_rankings(tasks)
     alone = []
     joined: list[tuple[TaskResult, Floats] | None] = []
     for task in tasks:

@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -68,6 +68,9 @@ class ScoreTable:
     rows: Mapping[str, Sequence[Cell]]
     """By the name of each row, its scores in the order of the columns."""
 
+    compared: Collection[str] = ()
+    """The headings of the scores by which rows are compared."""
+
     def text(self, form: Format) -> str:
         """The table in a format, with a line break at its end."""
         write: Mapping[Format, Callable[[], str]] = {
@@ -92,17 +95,21 @@ class ScoreTable:
         return separator.join(marks)
 
     def _csv(self) -> str:
-        """Scores, deviations and marks stand in columns of their own."""
+        """Scores, deviations and the marks of a compared score stand in columns of their own."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         header = ["mark", "name"]
         for column in self.columns:
-            header += [column, f"{column}, standard deviation", f"{column}, beats"]
+            header += [column, f"{column}, standard deviation"]
+            if column in self.compared:
+                header.append(f"{column}, beats")
         writer.writerow(header)
         for name, cells in self.rows.items():
             line = [self.marks[name], name]
-            for cell in cells:
-                line += [_number(cell.value), _number(cell.deviation), self._beaten(cell)]
+            for column, cell in zip(self.columns, cells, strict=True):
+                line += [_number(cell.value), _number(cell.deviation)]
+                if column in self.compared:
+                    line.append(self._beaten(cell))
             writer.writerow(line)
         return file.getvalue()
 

@@ -138,7 +138,8 @@ def score_table(comparison: results.Comparison, names: Mapping[str, str] = {}) -
         "name the encoders that it beats: the 95 % interval of the difference over the rows of the "
         "task doesn't hold 0."
     )
-    return ScoreTable("Scores of encoders x 100", note, list(headings.values()), rows)
+    compared = {headings[each.score] for each in comparison.differences}
+    return ScoreTable("Scores of encoders x 100", note, list(headings.values()), rows, compared)
 
 
 def _headings(evaluations: Iterable[results.Evaluation]) -> dict[str, str]:
@@ -234,9 +235,7 @@ def cost_table(comparison: results.Comparison, names: Mapping[str, str] = {}) ->
     shown = comparison.main_scores()
     for score in shown:
         table.add_column(Text(task_title(score)), justify="right")
-    for evaluation in comparison.evaluations:
-        encoder = evaluation.encoder
-        cost = comparison.costs[encoder]
+    for encoder, cost in comparison.costs.items():
         cells = [
             names.get(encoder, encoder),
             f"{cost.sentences_per_second:,.0f}",

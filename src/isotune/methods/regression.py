@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from scipy.special import log_softmax
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Integers: TypeAlias = NDArray[np.integer[Any]]
@@ -149,9 +150,17 @@ def trained(build: Estimator, x: Features, targets: Integers, weights: Floats) -
 
 
 def log_probabilities(classifier: Estimator, x: Features, classes: int) -> Floats:
-    """The logarithms [N, C] of the probabilities of all classes, of which some may be unknown."""
+    """The logarithms [N, C] of the probabilities of all classes, of which some may be unknown.
+
+    scikit-learn's `predict_log_proba` takes the logarithm of probabilities that may be rounded to
+    0; here, they come from the outputs.
+    """
+    known = classifier.decision_function(x)  # [N, classes]
+    if known.ndim == 1:
+        # Of two classes, scikit-learn gives the log odds [N] of the second.
+        known = np.column_stack([np.zeros_like(known), known])
     outputs = np.full((x.shape[0], classes), LOWEST)
-    outputs[:, classifier.classes_] = np.maximum(classifier.predict_log_proba(x), LOWEST)
+    outputs[:, classifier.classes_] = np.maximum(log_softmax(known, axis=1), LOWEST)
     return outputs
 
 

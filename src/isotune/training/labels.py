@@ -6,6 +6,7 @@ apart say what the result is worth. Copies of a text stand on one side.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,12 @@ NAME = "labels"
 """The name of the task that the rows set apart are."""
 
 Labelled = Sequence[LabelledSentence]
+
+JOINED = re.compile(r"\w\s*([|;,])\s*\w")
+"""A cell that seems to hold several labels."""
+
+MISSING = ("nan", "none", "null", "<na>")
+"""What pandas, Python and databases write for a missing value, in small letters."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,8 @@ class LabelledData:
             ("stand at one row alone", single),
             ("stand at rows set apart, and at no row to train on", tested.keys() - trained.keys()),
             ("stand at no row set apart", trained.keys() - tested.keys()),
+            ("differ in capitals or in how a number is written alone", _alike(trained)),
+            ("may stand for a missing value", [name for name in trained if _is_missing(name)]),
         ):
             if labels:
                 yield f"labels that {what}: {first_names(sorted(labels))}"
@@ -195,6 +204,8 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
     _check_cells(rows, options, source)
     if options.kind == "score":
         return options
+    if options.kind == "multi" and not options.separator and not options.classes:
+        _refuse_joined_labels(rows, source)
     texts_of_label: defaultdict[str, set[bytes]] = defaultdict(set)
     for row in rows:
         for label in options.labels_of(row.label):
@@ -266,6 +277,43 @@ def _check_cells(rows: Labelled, options: ClassifierOptions, source: str) -> Non
                 f"{where} has the label {row.label!r:.60}, and kind score predicts numbers; "
                 "give kind single, or another column"
             )
+
+
+def _refuse_joined_labels(rows: Labelled, source: str) -> None:
+    """Refuses cells that seem to hold several labels, where nobody has said what is between them.
+
+    They would be read as a label each. Rows with lists of labels need no separator.
+    """
+    if any(LIST_SEPARATOR in row.label for row in rows):
+        return
+    for row in rows:
+        if match := JOINED.search(row.label):
+            sign = match[1]
+            raise InputError(
+                f"{source}: {row.label!r:.60} would be one label; if {sign!r} stands between "
+                f"labels, give separator {sign!r}; labels that have {sign!r} in their names are "
+                "lists, in a .jsonl or .parquet"
+            )
+
+
+def _alike(labels: Iterable[str]) -> set[str]:
+    """The labels of which others are the same in small letters, or as numbers."""
+    labels_of_form: defaultdict[str, set[str]] = defaultdict(set)
+    for label in labels:
+        form = label.casefold()
+        if _is_number(label):
+            form = str(float(label))
+        labels_of_form[form].add(label)
+    alike: set[str] = set()
+    for same in labels_of_form.values():
+        if len(same) > 1:
+            alike |= same
+    return alike
+
+
+def _is_missing(label: str) -> bool:
+    """Whether a program may have written this label where there was none."""
+    return label.casefold() in MISSING
 
 
 def _is_number(text: str) -> bool:

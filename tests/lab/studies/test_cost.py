@@ -1,5 +1,6 @@
 """What runs cost: counted from their plan, at a pace that a trial measures."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,22 @@ def test_runs_that_studies_share_and_runs_that_are_made_cost_nothing(
     # A later call tries nothing.
     ((_, again),) = estimates({"a": planned["a"]}, paces)
     assert again.seconds == pytest.approx(first.seconds, abs=1)
+    assert len(paced) == 2
+
+
+def test_processes_that_try_kinds_at_once_keep_the_paces_of_each_other(
+    table: dict[str, Any], tmp_path: Path, tiny_model: Path, paced: list[str]
+) -> None:
+    paces = tmp_path / "paces.json"
+    several = []
+    for arm in table["arms"][1:3]:
+        study = Study.from_table({**table, "arms": [arm]})
+        several.append((Costs(paces), plan_runs(study, str(tiny_model))))
+    for costs, runs in several:
+        costs.estimate(runs, ())
+    assert len(json.loads(paces.read_text())) == len(paced) == 2
+    for _, runs in several:
+        Costs(paces).estimate(runs, ())
     assert len(paced) == 2
 
 

@@ -127,6 +127,25 @@ def test_a_damaged_run_is_made_again(
     assert len(made) == 4
 
 
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_scores_cost_no_training_whose_encoder_is_there(
+    damage: str, study: Run, table: dict[str, Any], tmp_path: Path, pairs: Path
+) -> None:
+    options: dict[str, Any] = {"arms": table["arms"][1:2], "grid": {}, "seeds": (0,)}
+    options |= {"keep_encoders": True}
+    study(**options)
+    before = Results.read(tmp_path / "out/study.json").runs
+    (log,) = tmp_path.glob("out/runs/*/train.log")
+    begun = log.stat().st_ino, log.read_text()
+    for name in (EVALUATION, VALUES):
+        path = next(tmp_path.glob(f"out/runs/*.scores/*/{name}"))
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    study(**options)
+    assert (log.stat().st_ino, log.read_text()) == begun
+    (again,) = Results.read(tmp_path / "out/study.json").runs
+    assert again.values == before[0].values
+
+
 @pytest.mark.usefixtures("made")
 # The checksums of the training, those of the scores, and those with the result.
 @pytest.mark.parametrize("last", [1, 2, 3])

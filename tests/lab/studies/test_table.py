@@ -66,4 +66,4 @@ def test_a_row_has_mean_deviation_and_what_it_beats_and_published_numbers_a_row(
         "| e | of another paper, published | 80.00 |  |",
     ]
     assert table.text("latex") == score_table(results()).text("latex")
-    assert "\nc,better,71.00,1.41,a,15,7.07,\n" in table.text("csv")
+    assert "\nc,better,71.00,1.41,a,15,7.07\n" in table.text("csv")

@@ -234,17 +234,18 @@ def test_a_score_of_zero_is_exported(load: Callable[..., Encoder], tmp_path: Pat
     assert export_onnx(tmp_path / "encoder", tmp_path / "onnx") < TOLERANCE
 
 
-def test_a_classifier_of_pairs_is_left_out_of_an_export(
-    load: Callable[..., Encoder],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+def test_a_classifier_of_pairs_is_refused_and_its_encoder_can_be_exported(
+    load: Callable[..., Encoder], tmp_path: Path
 ) -> None:
     encoder = load()
     settings = HeadSettings(kind="score", pairs=True)
     head = ClassifierHead(settings, np.ones((1, 32), np.float32), np.ones(1, np.float32))
     Classifier(encoder, head).save(tmp_path / "encoder")
-    export_onnx(tmp_path / "encoder", tmp_path / "onnx")
-    assert "its classifier of pairs is left out" in caplog.text
+    with pytest.raises(InputError, match="its classifier reads pairs, and a graph takes single"):
+        export_onnx(tmp_path / "encoder", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+    Encoder.load(tmp_path / "encoder").save(tmp_path / "alone")
+    export_onnx(tmp_path / "alone", tmp_path / "onnx")
     assert not (tmp_path / "onnx" / "classifier.json").exists()
 
 

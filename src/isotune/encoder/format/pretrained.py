@@ -114,6 +114,8 @@ HUB_SETTINGS = [
     "*/model.safetensors",
 ]
 HUB_FILES = [*HUB_SETTINGS, "model*.safetensors"]
+# In the older layout, the language model is the folder of the first module; heads come after it.
+LANGUAGE_MODEL = "0_*/model.safetensors"
 
 
 def local_folder(model: str | Path, weights: bool = True) -> Path:
@@ -134,9 +136,12 @@ def local_folder(model: str | Path, weights: bool = True) -> Path:
             folder = files
         else:
             patterns = HUB_SETTINGS
+            ignored = [LANGUAGE_MODEL]
             if weights:
                 patterns = _wanted(files)
-            folder = Path(snapshot_download(name, allow_patterns=patterns))
+                ignored = []
+            snapshot = snapshot_download(name, allow_patterns=patterns, ignore_patterns=ignored)
+            folder = Path(snapshot)
     refuse_unsupported(folder, name)
     return folder
 

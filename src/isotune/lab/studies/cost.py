@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Self
 
 import tomli_w
 import torch
+from filelock import FileLock
 
 from isotune.data import Sentence, read
 from isotune.encoder import Encoder, short_hash
@@ -190,11 +191,16 @@ class Costs:
         """The pace of a kind of run, from its trial or from the file."""
         key = short_hash([kind, sources_hash(PACKAGE), *_machine()])
         if key not in self._kept:
-            self._kept[key] = _measured_pace(kind)
-            make_folder(self._file.parent)
-            write_text(self._file, json.dumps(self._kept, indent=2) + "\n")
+            self._keep(key, _measured_pace(kind))
         stages, rest, texts = self._kept[key]
         return Pace([StagePace(*stage) for stage in stages], rest, texts)
+
+    def _keep(self, key: str, pace: Pace) -> None:
+        """Adds a pace to those in the file, to which other processes add too."""
+        make_folder(self._file.parent)
+        with FileLock(f"{self._file}.lock"):
+            self._kept = {**read_json(self._file, missing_ok=True), key: pace}
+            write_text(self._file, json.dumps(self._kept, indent=2) + "\n")
 
     def _seconds_of_training(self, run: PlannedRun, speed: Speed) -> float:
         assert run.recipe

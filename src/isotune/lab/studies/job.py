@@ -153,26 +153,31 @@ class Job:
         The files of a training that is over, and of scores, are compared with their checksums,
         which must be there. Of other trainings, the checkpoints are read.
         """
-        whole = [self.scores_on(task) for task in self.tasks]
-        whole = [folder for folder in whole if folder.exists()]
-        if self.recipe and self.is_trained:
-            whole.append(self.folder)
+        return self.training_is_damaged or bool(self.damaged_scores)
+
+    @property
+    def training_is_damaged(self) -> bool:
+        """Whether a file of the training is damaged."""
+        if self.is_trained:
+            return self.recipe is not None and _is_damaged(self.folder)
         try:
-            for folder in whole:
-                if not verify_checksums(folder):
-                    return True
-            if not self.is_trained:
-                for checkpoint in chain(*map(self.folder.glob, CHECKPOINTS)):
-                    check_tensors(checkpoint)
+            for checkpoint in chain(*map(self.folder.glob, CHECKPOINTS)):
+                check_tensors(checkpoint)
         except InputError:
             return True
         return False
 
     @property
+    def damaged_scores(self) -> list[Path]:
+        """The folders of scores in which a file is damaged."""
+        folders = [self.scores_on(task) for task in self.tasks]
+        return [folder for folder in folders if folder.exists() and _is_damaged(folder)]
+
+    @property
     def can_be_resumed(self) -> bool:
         """Whether the training of the run has begun, and can go on or is over."""
         has_begun = (self.folder / "recipe.toml").exists()
-        return has_begun and not self.is_trained and not self.is_damaged
+        return has_begun and not self.is_trained and not self.training_is_damaged
 
     def training_scores(self) -> dict[str, float]:
         """The scores of its training by the names of `RUN_SCORES`, and the parts of means."""
@@ -199,19 +204,30 @@ class Job:
         return values
 
 
+def _is_damaged(folder: Path) -> bool:
+    """Whether a file in a folder is not the one that SHA256SUMS names, or there is no such list."""
+    try:
+        return not verify_checksums(folder)
+    except InputError:
+        return True
+
+
 def make(job: Job) -> None:
     """Makes a run, or resumes one that was stopped, and then removes its weights.
 
-    Does nothing if the run is done. An encoder that is there is scored on further tasks, and stays.
+    Does nothing if the run is done. An encoder that is there is scored on the tasks that lack a
+    score, or whose score is damaged, and stays.
     """
     folder = job.folder
     make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
-        if job.is_damaged:
+        if job.training_is_damaged:
             _drop(folder)
             _drop(job.all_scores)
+        for scores in job.damaged_scores:
+            _drop(scores)
         trains = not job.is_trained or not job.has_encoder
         if trains:
             _train(job)

@@ -29,7 +29,10 @@ def score_table(results: Results) -> ScoreTable:
                 _published(study, line, score) for score in study.scores
             ]
     columns = [heading(study, score) for score in study.scores]
-    return ScoreTable(study.title, _note(study), columns, rows)
+    compared: tuple[str, ...] = ()
+    if results.comparisons and is_share(study, study.judged):
+        compared = (heading(study, study.judged),)
+    return ScoreTable(study.title, _note(study), columns, rows, compared)
 
 
 def _note(study: Study) -> str:

@@ -43,8 +43,6 @@ from isotune.files import atomic_write, rust_writes
 from isotune.report.card import CARD, model_card
 from isotune.report.templates import template
 
-logger = logging.getLogger(__name__)
-
 # The bundled pairs that an export is checked on.
 TEST_PAIRS = "stsb-open:test"
 # The largest difference from the vectors of `encode`, as a share of a vector's length.
@@ -93,17 +91,15 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
 
 
 def _classifier_of(encoder: Encoder, model: str | Path) -> Classifier | None:
-    """The classifier of sentences in the encoder's folder; None if there is none."""
-    found = []
-    for classifier in classifiers_of(encoder, local_folder(model)).values():
+    """The classifier in the encoder's folder; None if there is none."""
+    found = list(classifiers_of(encoder, local_folder(model)).values())
+    for classifier in found:
         if classifier.head.settings.pairs:
-            logger.warning(
-                "model %s: its classifier of pairs is left out, because the graph takes single "
-                "texts",
-                model,
+            raise InputError(
+                f"model {model}: its classifier reads pairs, and a graph takes single texts; "
+                "isotune predict and isotune serve classify pairs; to export the vectors alone, "
+                "save the encoder by isotune.Encoder.load(MODEL).save(FOLDER), and export that"
             )
-        else:
-            found.append(classifier)
     if len(found) > 1:
         tasks = ", ".join(classifier.task for classifier in found)
         raise InputError(
