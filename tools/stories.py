@@ -43,7 +43,7 @@ def execute(notebook: Path, folder: Path) -> nbformat.NotebookNode:
         if not name.startswith(("HF_", "ISOTUNE_"))
     }
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(story, timeout=600, resources=resources).execute(env=environment | PLAIN)
+    NotebookClient(story, timeout=1800, resources=resources).execute(env=environment | PLAIN)
     for cell in story.cells:
         if cell.cell_type == "code":
             cell.metadata.pop("execution", None)
