@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
@@ -252,3 +253,9 @@ def values(name: str) -> list[str]:
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_value_has_its_source(name: str) -> None:
     assert [line for line in values(name) if not line.partition("  # ")[2].strip()] == []
+
+
+@pytest.mark.parametrize("pairs", [("a",), ("a", "b", "c"), "ab", ["a", "a"]])
+def test_pairs_are_two_columns(pairs: Sequence[str]) -> None:
+    with pytest.raises(InputError, match=r"^pairs.* two columns"):
+        resolve(["x.csv"], None, None, {}, pairs=pairs)

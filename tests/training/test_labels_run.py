@@ -268,7 +268,8 @@ def test_a_separator_is_needed_only_where_labels_are_not_named_and_are_no_lists(
 
 
 def test_labels_that_may_be_one_or_none_are_told() -> None:
-    cells = ["yes", "Yes", "no", "1", "1.0", "2", "nan", "None"] * 9
+    long = ["12345678901234567890", "12345678901234567891"]
+    cells = ["yes", "Yes", "no", "1", "1.0", "2", "nan", "None", *long] * 9
     rows = [{"text": f"text {number}", "label": label} for number, label in enumerate(cells)]
     recipe = Recipe.from_table({"stages": [{"method": "classifier"}], "dev": "none"})
     labelled = read_labelled(recipe, rows)

@@ -101,9 +101,9 @@ def _print_text(query: str, hits: Sequence[Hit], chances: Sequence[float | None]
 
     from isotune.cli.tables import print_whole, stdout_console
     from isotune.errors import printable
-    from isotune.use.search.snippet import pattern, snippet
+    from isotune.use.search.snippet import find, snippet, words_of
 
-    words = pattern(query)
+    words = words_of(query)
     scores = [list(_scores(hit, chance)) for hit, chance in zip(hits, chances, strict=True)]
     titles = ["rank", *(title for title, _ in scores[0])]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -114,7 +114,7 @@ def _print_text(query: str, hits: Sequence[Hit], chances: Sequence[float | None]
     size = SNIPPET_LINES * max(LEAST_TEXT, stdout_console().width - taken)
     for rank, (hit, values) in enumerate(zip(hits, scores, strict=True), 1):
         shown = Text(printable(snippet(hit.text, words, size)))
-        for match in words.finditer(shown.plain):
+        for match in find(words, shown.plain):
             shown.stylize("bold", *match.span())
         shown.append(f"\n{printable(_columns(hit, size))}", "dim")
         table.add_row(str(rank), *(value for _, value in values), shown)

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isfinite
 
 import numpy as np
@@ -291,18 +292,19 @@ def _refuse_joined_labels(rows: Labelled, source: str) -> None:
             sign = match[1]
             raise InputError(
                 f"{source}: {row.label!r:.60} would be one label; if {sign!r} stands between "
-                f"labels, give separator {sign!r}; labels that have {sign!r} in their names are "
-                "lists, in a .jsonl or .parquet"
+                f"labels, give separator {sign!r}; if labels have {sign!r} in their names, name "
+                "all labels by classes"
             )
 
 
 def _alike(labels: Iterable[str]) -> set[str]:
     """The labels of which others are the same in small letters, or as numbers."""
-    labels_of_form: defaultdict[str, set[str]] = defaultdict(set)
+    labels_of_form: defaultdict[str | Decimal, set[str]] = defaultdict(set)
     for label in labels:
-        form = label.casefold()
+        form: str | Decimal = label.casefold()
         if _is_number(label):
-            form = str(float(label))
+            # A float would be the same for long numbers that differ in the last digits.
+            form = Decimal(label)
         labels_of_form[form].add(label)
     alike: set[str] = set()
     for same in labels_of_form.values():

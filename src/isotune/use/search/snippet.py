@@ -3,6 +3,8 @@
 The server's page (`use/serve/page/page.js`) chooses words and part by the same rules.
 """
 
+from collections.abc import Iterator, Set
+
 import regex
 
 BEFORE = 40
@@ -14,18 +16,24 @@ LONG = 4
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 
-def pattern(query: str) -> regex.Pattern[str]:
-    """What finds the words of a query in a text, in any case."""
+def words_of(query: str) -> Set[str]:
+    """The words of a query that are looked for in texts, in small letters."""
     words = WORD.findall(query)
     chosen = [word for word in words if len(word) >= LONG] or words
-    # "$^" finds nothing.
-    either = "|".join(chosen) or "$^"
-    return regex.compile(
-        rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?:{either})(?![\p{{L}}\p{{M}}\p{{N}}])", regex.IGNORECASE
-    )
+    return {word.casefold() for word in chosen}
 
 
-def snippet(text: str, words: regex.Pattern[str], size: int) -> str:
+def find(words: Set[str], text: str) -> Iterator[regex.Match[str]]:
+    """The places of words in a text, in any case.
+
+    A pattern of the words themselves would take seconds to compile for a query that is a document.
+    """
+    for match in WORD.finditer(text):
+        if match[0].casefold() in words:
+            yield match
+
+
+def snippet(text: str, words: Set[str], size: int) -> str:
     """Some `size` characters of a text in one line, with most of the different words.
 
     Dots stand for what is left out.
@@ -44,9 +52,9 @@ def snippet(text: str, words: regex.Pattern[str], size: int) -> str:
     return part
 
 
-def _best_place(line: str, words: regex.Pattern[str], size: int) -> int:
+def _best_place(line: str, words: Set[str], size: int) -> int:
     """The place of the first of most different words within `size` characters."""
-    found = [(match.start(), match[0].lower()) for match in words.finditer(line)]
+    found = [(match.start(), match[0].casefold()) for match in find(words, line)]
     best = 0
     most = 0
     for start, _ in found:
