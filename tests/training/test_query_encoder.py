@@ -195,3 +195,18 @@ def test_a_query_encoder_that_words_alone_beat_is_not_advised(searched: Result) 
     verdict = evaluation.model_copy(update={"after": after}).verdict
     assert (verdict.word, verdict.had) == ("KEEP", f"the teacher {BUNDLED_MODEL}")
     assert verdict.why.endswith("it finds less than words alone do")
+
+
+def test_after_keep_the_commands_search_by_the_teacher_alone(searched: Result) -> None:
+    assert searched.verdict.word == "KEEP"
+    assert searched.evaluation.words_that_pay
+    told = json.loads((searched.folder / NEXT).read_text())
+    commands = [line for line in told if line.startswith("  ")]
+    teacher = shlex.quote(str(BUNDLED_MODEL))
+    index = shlex.quote(f"{searched.folder}-index")
+    assert commands[0].startswith(f"  isotune index {teacher} ")
+    # The words were joined with the start's vectors, and not with the teacher's.
+    assert commands[1:] == [
+        f'  isotune search {index} "YOUR QUESTION"',
+        f"  isotune serve {teacher} --index {index}",
+    ]
