@@ -8,6 +8,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import isotune.training.teachers
@@ -27,6 +28,7 @@ from isotune.evaluation.run_results import (
 from isotune.report.verdict import gain_sentence, outcome_sentences
 from isotune.training import Result
 from isotune.training.recorder import Recorder
+from isotune.training.teachers import KeptTeacher
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
 OPTIONS: dict[str, Any] = {
@@ -144,6 +146,19 @@ def test_teachers_encode_the_texts_of_tasks_once_for_all_runs(
     assert f"tasks: {who} has no new text of theirs to encode" in log(second.folder)
     before = first.evaluation.beside_teachers.evaluation.scores()
     assert second.evaluation.beside_teachers.evaluation.scores() == before
+
+
+def test_damaged_vectors_of_tasks_are_computed_again(tmp_path: Path, kept_vectors: Path) -> None:
+    texts = ["one", "another"]
+    with Recorder(tmp_path, quiet=True) as recorder:
+        teacher = KeptTeacher(Encoder.load(BUNDLED_MODEL), recorder)
+        vectors = teacher.encode_query(texts).copy()
+        (file,) = kept_vectors.iterdir()
+        whole = file.read_bytes()
+        for damaged in (whole[:-9], whole[:-9] + bytes(9), b""):
+            file.write_bytes(damaged)
+            np.testing.assert_array_equal(teacher.encode_query(texts), vectors)
+            assert file.read_bytes() == whole
 
 
 def write_beside(path: Path, *content: Any) -> None:
