@@ -146,7 +146,7 @@ def test_two_points_are_no_curve() -> None:
 
 
 GAINS = (
-    Gain("dev", "mine.tsv", 0.5, 0.6, 0.05, 0.15),
+    Gain("dev", "mine.tsv", 0.5, 0.6, 0.05, 0.15, chose_step=True),
     Gain("task", "stsb", 0.5, 0.49, -0.03, 0.01),
     Gain("task", "sts16", 0.5, 0.4, -0.12, -0.08),
     Gain("labels", "", 0.5, 0.6),

@@ -15,9 +15,10 @@ from isotune.errors import InputError
 from isotune.evaluation import evaluate, load_tasks
 from isotune.evaluation.results import Cost
 from isotune.evaluation.retrieval import DEPTH
-from isotune.evaluation.run_results import Agreement, RunEvaluation
+from isotune.evaluation.run_results import Agreement, DevGain, RunEvaluation
 from isotune.methods.linear_map import RIDGE, linear_map
 from isotune.report.stages import NEXT
+from isotune.report.verdict import gain_sentence, gain_title, open_questions
 from isotune.training import Result
 from tests.training.conftest import Train, assert_same_end, stop_and_resume
 
@@ -195,3 +196,33 @@ def test_a_query_encoder_that_words_alone_beat_is_not_advised(searched: Result) 
     verdict = evaluation.model_copy(update={"after": after}).verdict
     assert (verdict.word, verdict.had) == ("KEEP", f"the teacher {BUNDLED_MODEL}")
     assert verdict.why.endswith("it finds less than words alone do")
+
+
+def test_after_keep_the_commands_search_by_the_teacher_alone(searched: Result) -> None:
+    assert searched.verdict.word == "KEEP"
+    assert searched.evaluation.words_that_pay
+    told = json.loads((searched.folder / NEXT).read_text())
+    commands = [line for line in told if line.startswith("  ")]
+    teacher = shlex.quote(str(BUNDLED_MODEL))
+    index = shlex.quote(f"{searched.folder}-index")
+    assert commands[0].startswith(f"  isotune index {teacher} ")
+    # The words were joined with the start's vectors, and not with the teacher's.
+    assert commands[1:] == [
+        f'  isotune search {index} "YOUR QUESTION"',
+        f"  isotune serve {teacher} --index {index}",
+    ]
+
+
+def test_dev_data_choose_no_step_of_a_query_encoder(searched: Result) -> None:
+    gain = {"name": "mine.tsv", "unit": "pairs", "rows": 9, "before": 0.1, "after": 0.2}
+    dev = DevGain(**gain, low=-0.1, high=0.3)
+    evaluation = searched.evaluation.model_copy(update={"dev": dev})
+    assert "dev data (mine.tsv) 10.00 -> 20.00" in evaluation.decision
+    (shown,) = [gain for gain in evaluation.gains if gain.kind == "dev"]
+    assert gain_title(shown) == "Dev data mine.tsv"
+    assert "which" not in gain_sentence(shown)
+    assert open_questions(evaluation, has_examples=True) == []
+    unjudged = evaluation.model_copy(update={"own_tasks": ()})
+    assert open_questions(unjudged, has_examples=True) == [
+        "To measure the search, give questions and answers (--tasks retrieval:FILE)."
+    ]

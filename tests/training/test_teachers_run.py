@@ -8,6 +8,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import isotune.training.teachers
@@ -17,7 +18,7 @@ from isotune.data.kept_vectors import write_vectors
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
-from isotune.evaluation import evaluate
+from isotune.evaluation import evaluate, load_tasks
 from isotune.evaluation.run_results import (
     LIKE_TEACHERS,
     TAUGHT,
@@ -27,6 +28,8 @@ from isotune.evaluation.run_results import (
 from isotune.report.verdict import gain_sentence, outcome_sentences
 from isotune.training import Result
 from isotune.training.recorder import Recorder
+from isotune.training.taught import tell_time_of_teachers
+from isotune.training.teachers import KeptTeacher
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume, weights
 
 OPTIONS: dict[str, Any] = {
@@ -144,6 +147,32 @@ def test_teachers_encode_the_texts_of_tasks_once_for_all_runs(
     assert f"tasks: {who} has no new text of theirs to encode" in log(second.folder)
     before = first.evaluation.beside_teachers.evaluation.scores()
     assert second.evaluation.beside_teachers.evaluation.scores() == before
+
+
+def test_damaged_vectors_of_tasks_are_computed_again(tmp_path: Path, kept_vectors: Path) -> None:
+    texts = ["one", "another"]
+    with Recorder(tmp_path, quiet=True) as recorder:
+        teacher = KeptTeacher(Encoder.load(BUNDLED_MODEL), recorder)
+        vectors = teacher.encode_query(texts).copy()
+        (file,) = kept_vectors.iterdir()
+        whole = file.read_bytes()
+        for damaged in (whole[:-9], whole[:-9] + bytes(9), b""):
+            file.write_bytes(damaged)
+            np.testing.assert_array_equal(teacher.encode_query(texts), vectors)
+            assert file.read_bytes() == whole
+
+
+def test_the_place_and_the_size_of_the_vectors_of_tasks_are_told(
+    tmp_path: Path, kept_vectors: Path
+) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    rows = [f"text {number}\tanother {number}\t{number % 6}\n" for number in range(2000)]
+    pairs.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
+    with Recorder(tmp_path, quiet=True) as recorder:
+        tell_time_of_teachers([str(BUNDLED_MODEL)], load_tasks([str(pairs)]), recorder)
+    features = Encoder.load(BUNDLED_MODEL).dimension
+    size = f"{4000 * features * 4 / 1e6:.1f} MB"
+    assert f"their vectors, {size}, are kept in {kept_vectors} for other runs" in log(tmp_path)
 
 
 def write_beside(path: Path, *content: Any) -> None:

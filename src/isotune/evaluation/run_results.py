@@ -250,12 +250,18 @@ class Gain(NamedTuple):
     interval: str = ""
     """What is said in place of the ends of the interval."""
 
+    chose_step: bool = False
+    """Whether it was measured on the dev data that chose the step."""
+
     @property
     def words(self) -> str:
         """The score x 100 before and after, with the interval of the change, as logs say it."""
+        dev = f"dev data ({self.name})"
+        if self.chose_step:
+            dev += ", which chose the step,"
         names = {
             "labels": "labelled dev rows, by layers that start untrained,",
-            "dev": f"dev data ({self.name}), which chose the step,",
+            "dev": dev,
             "agreement": f"agreement with the teachers on {self.name}",
             "task": f"{self.name}{self.measure}",
         }
@@ -575,7 +581,8 @@ class RunEvaluation(Result):
     def gains(self) -> list[Gain]:
         """The scores that the verdict weighs, before and after.
 
-        The first are those that chose the step.
+        The first are those that chose the step. Of an encoder that asks in the index of its
+        teacher, the last step is kept, so the dev data choose none.
         """
         gains = []
         if self.labels and not self.own_tasks:
@@ -583,7 +590,8 @@ class RunEvaluation(Result):
         dev = self.dev
         if dev:
             name = FOLDERS.sub("", dev.name)
-            gains.append(Gain("dev", name, dev.before, dev.after, dev.low, dev.high))
+            gain = Gain("dev", name, dev.before, dev.after, dev.low, dev.high)
+            gains.append(gain._replace(chose_step=not self.index_of))
         told = self.agreement
         if told:
             name = counted(told.sentences, "held-out sentence")

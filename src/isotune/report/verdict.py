@@ -61,7 +61,8 @@ def gain_title(gain: Gain) -> str:
         case "labels":
             return "Labelled dev rows"
         case "dev":
-            return f"Dev data {score_title(gain.name)}, which chose the step"
+            title = f"Dev data {score_title(gain.name)}"
+            return f"{title}, which chose the step" if gain.chose_step else title
         case "agreement":
             return "Agreement with the teachers"
     return f"{score_title(gain.name)}{gain.measure}"
@@ -69,9 +70,12 @@ def gain_title(gain: Gain) -> str:
 
 def gain_sentence(gain: Gain) -> str:
     """A difference in a sentence: the scores before and after, and the interval."""
+    dev = f"The score on the dev data {score_title(gain.name)}"
+    if gain.chose_step:
+        dev += ", which chose the step,"
     subjects = {
         "labels": "The score on the labelled dev rows, by layers that start untrained,",
-        "dev": f"The score on the dev data {score_title(gain.name)}, which chose the step,",
+        "dev": dev,
         "agreement": f"The agreement with the teachers on {gain.name}",
         "task": f"The score on {score_title(gain.name)}{gain.measure}",
     }
@@ -117,10 +121,19 @@ def shared_scores(comparison: RunEvaluation) -> dict[str, tuple[float, float]]:
     return scores
 
 
+def _open_questions_of_search(evaluation: RunEvaluation) -> list[str]:
+    """What would tell more of an encoder that asks in the index of its teacher."""
+    if evaluation.searches:
+        return []
+    return ["To measure the search, give questions and answers (--tasks retrieval:FILE)."]
+
+
 def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list[str]:
     """What would tell more, in sentences; empty if nothing is open."""
     if evaluation is None or evaluation.labels or not evaluation.selected_step:
         return []
+    if evaluation.index_of:
+        return _open_questions_of_search(evaluation)
     dev = evaluation.dev
     if dev and not evaluation.dev_is_general and dev.name not in evaluation.trained_on:
         if evaluation.verdict.word == "CAN'T TELL":
@@ -128,8 +141,6 @@ def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list
         return [f"The {dev.unit} that choose the step show a little more gain than others would."]
     if evaluation.own_tasks:
         return []
-    if evaluation.index_of:
-        return ["To measure the search, give questions and answers (--tasks retrieval:FILE)."]
     advice = ["To measure the encoder, score some pairs with isotune label, and train with --dev."]
     if has_examples:
         advice.insert(0, "Read the examples below.")

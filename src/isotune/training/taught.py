@@ -35,6 +35,8 @@ from isotune.training.teachers import KeptTeacher
 TIMED = 32
 """By about so many texts of the tasks, a teacher is timed beforehand."""
 
+FLOAT32_BYTES = 4
+
 
 class MeasuredTeachers(NamedTuple):
     """What the student of a run is compared with. Several teachers are one encoder."""
@@ -56,8 +58,9 @@ class Taught(NamedTuple):
 def tell_time_of_teachers(names: Sequence[str], tasks: Sequence[Task], recorder: Recorder) -> None:
     """Says how long the teachers will take for the texts of the tasks, at the end of the run."""
     seconds = 0.0
-    for name in names:
-        teacher = KeptTeacher(Encoder.load(name), recorder)
+    size = 0
+    teachers = [KeptTeacher(Encoder.load(name), recorder) for name in names]
+    for teacher in teachers:
         missing: list[str] = []
         for task in tasks:
             for role, texts in texts_of(task).items():
@@ -68,12 +71,14 @@ def tell_time_of_teachers(names: Sequence[str], tasks: Sequence[Task], recorder:
             # Neighbours may be alike, so the texts are taken from all places.
             sample = missing[:: max(1, len(missing) // TIMED)]
             seconds += len(missing) * seconds_of_encoding(teacher.encoder, sample) / len(sample)
+            size += len(missing) * teacher.encoder.dimension * FLOAT32_BYTES
     who = teacher_words(names)
     if seconds:
         rest = timedelta(seconds=round(seconds))
         recorder.say(
             f"tasks: at the end, {who} needs about {rest} for their texts (--tasks chooses "
-            "others); the vectors are kept for other runs"
+            f"others); their vectors, {size / 1e6:,.1f} MB, are kept in {teachers[0].folder} for "
+            "other runs"
         )
     else:
         recorder.say(f"tasks: {who} has no new text of theirs to encode")

@@ -9,6 +9,7 @@ folder, where runs on any text find them.
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -89,7 +90,9 @@ class KeptTeacher:
     def _kept(self, role: str, texts: Sequence[str]) -> NDArray[np.float32]:
         path = self._path(role, texts)
         if self.keeps(role, texts):
-            return map_vectors(path)
+            # A damaged file of another run does not end this one.
+            with suppress(InputError):
+                return map_vectors(path)
         vectors = self.encoder.prompted(role).encode(texts, normalize=True)
         try:
             write_vectors(path, (len(vectors), vectors.shape[1]), [vectors])

@@ -26,7 +26,7 @@ from isotune.encoder.classifier_head import tasks_of
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.evaluation.labelling.needed import DO_NOT_LABEL, forecast_lines
-from isotune.evaluation.run_results import LIKE_TEACHERS, TAUGHT, UNJUDGED
+from isotune.evaluation.run_results import LIKE_TEACHERS, TAUGHT, UNJUDGED, WithWords
 from isotune.evaluation.tasks import GENERAL_PAIRS, GENERAL_TASK
 from isotune.evaluation.text_changes import CHANGES, TextChanges
 from isotune.files import atomic_write, write_text
@@ -102,6 +102,26 @@ class EndedRun:
     def is_student(self) -> bool:
         """Whether the new encoder is an alternative to its teachers, and not to its start."""
         return self.comparison.is_student
+
+    @property
+    def index_of(self) -> str:
+        """The teacher in whose index the new encoder asks; empty if the verdict advises against it.
+
+        It is empty, too, if the new encoder gives vectors of its own.
+        """
+        if self.comparison.verdict.word == "KEEP":
+            return ""
+        return self.comparison.index_of
+
+    @property
+    def words_that_pay(self) -> Sequence[WithWords]:
+        """Where words beside the vectors of the encoder to search by find more.
+
+        There are none for a teacher, because its vectors are not joined with words.
+        """
+        if self.is_student and self.searches == self.had:
+            return []
+        return self.comparison.words_that_pay
 
 
 def sources_of(recipe: Recipe) -> Sequence[str]:
@@ -263,8 +283,8 @@ def _search(run: EndedRun) -> Iterator[str]:
     text = shlex.join(sources)
     indexer = asker = run.searches
     options = ""
-    if run.comparison.index_of:
-        indexer = run.comparison.index_of
+    if run.index_of:
+        indexer = run.index_of
         asker = str(run.kept)
         options = f" --encoder {shlex.quote(asker)}"
         yield (
@@ -273,7 +293,7 @@ def _search(run: EndedRun) -> Iterator[str]:
         )
     else:
         yield from _doubts_about_search(run)
-        if run.comparison.words_that_pay:
+        if run.words_that_pay:
             options = " --hybrid"
             yield from _words_that_pay(run)
     index = shlex.quote(f"{run.folder}-index")
@@ -297,8 +317,8 @@ def _doubts_about_search(run: EndedRun) -> Iterator[str]:
 
 
 def _words_that_pay(run: EndedRun) -> Iterator[str]:
-    """What words beside the vectors of the advised encoder find."""
-    for found in run.comparison.words_that_pay:
+    """What words beside the vectors of the encoder to search by find."""
+    for found in run.words_that_pay:
         yield (
             f"words beside the vectors find more: {found.words}; isotune search --hybrid joins "
             'both, and so does the box "Search by words, too" on the page of isotune serve'
