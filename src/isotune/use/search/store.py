@@ -92,6 +92,8 @@ class Store:
         self._on_disk: set[Path] = set()
         # Whether the table was made here, and has not all rows yet.
         self._is_new = False
+        # Whether a merge in such a table has left the rows as they were before.
+        self._has_copy = False
         if self._has_commits():
             with as_read_error(folder):
                 self.table = self._database.open_table(TABLE)
@@ -322,7 +324,11 @@ class Store:
         most_unindexed = max(UNINDEXED, len(self) // UNINDEXED_SHARE)
         with writing(self.folder):
             if fragments > FRAGMENTS or (finished and unindexed > most_unindexed):
-                self._merge(finished)
+                self.table.optimize(cleanup_older_than=KEPT)
+                self._has_copy = self._is_new
+            if finished and self._has_copy:
+                self.table.optimize(cleanup_older_than=KEPT_OF_NEW)
+                self._has_copy = False
             for path in (self.folder / TABLE_FOLDER).rglob("*"):
                 if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
                     sync(path)
@@ -331,13 +337,6 @@ class Store:
             sync(self.folder)
         if finished:
             self._is_new = False
-
-    def _merge(self, finished: bool) -> None:
-        """Merges fragments, completes the text index, and removes old versions of the table."""
-        self.table.optimize(cleanup_older_than=KEPT)
-        if finished and self._is_new:
-            # Else the rows as they were before the merge would stay on the disk.
-            self.table.optimize(cleanup_older_than=KEPT_OF_NEW)
 
     def _rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
         """The rows that a query gives under a filter, without its columns of scores."""
