@@ -90,6 +90,13 @@ def label(
         for line in lines:
             print(line)
     _score(session, browser, host)
+    _end(session, out, asked, loaded)
+
+
+def _end(session: Session, out: Path, asked: Asked, loaded: Sequence[Encoder]) -> None:
+    """Says what the scores tell of the encoders, and what to do with them."""
+    from isotune.errors import counted
+
     count = len(session.labels)
     lack = _lack(session.labels)
     if not count:
@@ -98,7 +105,7 @@ def label(
         print(f"\n{out}: {counted(count, 'scored pair')}{lack}")
     else:
         if len(loaded) > 1:
-            _compare(out, count, names, loaded)
+            _compare(out, count, asked.encoders, loaded)
         _say_what_next(count, out, asked)
 
 

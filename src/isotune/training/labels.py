@@ -211,6 +211,18 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
     for row in rows:
         for label in options.labels_of(row.label):
             texts_of_label[label].add(copy_key(row.sentence))
+    _check_labels(texts_of_label, rows, options, source)
+    classes = options.classes or tuple(_in_order(texts_of_label))
+    return options.model_copy(update={"classes": classes})
+
+
+def _check_labels(
+    texts_of_label: Mapping[str, set[bytes]],
+    rows: Labelled,
+    options: ClassifierOptions,
+    source: str,
+) -> None:
+    """Refuses labels that nobody has named, too few labels, and those that no two texts share."""
     for label in texts_of_label:
         if options.classes and label not in options.classes:
             raise InputError(f"{source}: {unknown('label', label, options.classes)}")
@@ -226,8 +238,6 @@ def _with_classes(rows: Labelled, options: ClassifierOptions, source: str) -> Cl
             f"{source}: {len(texts_of_label):,} different labels for {len(rows):,} texts, none for "
             f"two of them: {first_names(sorted(texts_of_label))}; {advice}"
         )
-    classes = options.classes or tuple(_in_order(texts_of_label))
-    return options.model_copy(update={"classes": classes})
 
 
 def _check_texts(train: Labelled) -> None:

@@ -367,10 +367,7 @@ def compare_with_start(
         "classified": _classified(kept, compared_on.tasks),
     }
     comparison = comparison.model_copy(update=added)
-    _tell_scores(recorder, comparison)
-    _tell_labels(recorder, after.on_tasks)
-    _tell_controls(recorder, comparison.after)
-    _tell_words(recorder, comparison)
+    _tell(recorder, comparison, after)
     write = partial(_write, run, comparison, yardsticks, after, taught.examples)
     run.workers.on_rank_zero(write)
     return comparison
@@ -491,6 +488,14 @@ def _dev_gain(task: DevTask, before: MeasuredEncoder, after: MeasuredEncoder) ->
         low=low,
         high=high,
     )
+
+
+def _tell(recorder: Recorder, comparison: RunEvaluation, after: MeasuredEncoder) -> None:
+    """Says in the log what the comparison found."""
+    _tell_scores(recorder, comparison)
+    _tell_labels(recorder, after.on_tasks)
+    _tell_controls(recorder, comparison.after)
+    _tell_words(recorder, comparison)
 
 
 def _tell_scores(recorder: Recorder, comparison: RunEvaluation) -> None:
