@@ -84,11 +84,9 @@ def check_can_be_written(path: Path) -> None:
     """Checks that a file or folder can be made at `path`, where folders may be missing.
 
     Raises:
-        InputError: no file can be made in the folder itself, or in the first one above that exists.
+        InputError: no file can be made in the first folder above that exists.
     """
-    place = path
-    if not path.is_dir():
-        place = path.parent
+    place = path.parent
     while not os.path.lexists(place):
         place = place.parent
     try:

@@ -160,8 +160,12 @@ def _check_outputs(values: Mapping[str, object]) -> None:
     for name in OUTPUTS:
         output = values.get(name)
         # Elsewhere than on this machine, the command itself finds out.
-        if output is not None and "://" not in str(output):
-            check_can_be_written(Path(str(output)))
+        if output is None or "://" in str(output):
+            continue
+        path = Path(str(output))
+        # A folder may have all that the command would write.
+        if not path.is_dir():
+            check_can_be_written(path)
 
 
 def _ask_for_help(words: Sequence[str]) -> bool:
