@@ -300,19 +300,24 @@ def score_names(task: Task) -> list[str]:
 
 
 def texts_of(task: Task) -> dict[str, list[str]]:
-    """The texts that a task encodes, by the role whose prompt they get; "" is no role.
+    """The different texts that a task encodes, by the role whose prompt they get; "" is no role.
 
     There are none if only a plugin knows them.
     """
+    return {role: list(dict.fromkeys(texts)) for role, texts in _all_texts(task).items()}
+
+
+def _all_texts(task: Task) -> dict[str, Iterable[str]]:
+    """The texts of `texts_of`, of which some may be the same."""
     if isinstance(task, STSTask):
         return {"": task.pairs.sentence1 + task.pairs.sentence2}
     if isinstance(task, GeometryTask):
-        return {"": list(chain(*task.pairs))}
+        return {"": chain(*task.pairs)}
     if isinstance(task, TransferTask):
         columns = [column for texts, _ in task.parts.values() for column in texts]
-        return {"": list(chain(*columns))}
+        return {"": chain(*columns)}
     if isinstance(task, RetrievalTask):
-        return {"query": list(task.queries), "document": list(task.documents)}
+        return {"query": task.queries, "document": task.documents}
     return {}
 
 

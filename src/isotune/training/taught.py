@@ -64,9 +64,8 @@ def tell_time_of_teachers(names: Sequence[str], tasks: Sequence[Task], recorder:
         missing: list[str] = []
         for task in tasks:
             for role, texts in texts_of(task).items():
-                different = list(dict.fromkeys(texts))
-                if not teacher.keeps(role, different):
-                    missing += different
+                if not teacher.keeps(role, texts):
+                    missing += texts
         if missing:
             # Neighbours may be alike, so the texts are taken from all places.
             sample = missing[:: max(1, len(missing) // TIMED)]

@@ -18,7 +18,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -172,7 +172,7 @@ class Costs:
         began = perf_counter()
         read_tasks([task.name for task in tasks])
         reading = perf_counter() - began
-        sentences = sum(len(set(chain(*texts_of(task).values()))) for task in tasks)
+        sentences = sum(len(texts) for task in tasks for texts in texts_of(task).values())
         estimate = Estimate()
         for run in runs:
             estimate.runs += 1

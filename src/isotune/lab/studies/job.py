@@ -255,7 +255,7 @@ def _score(job: Job, task: str, encoder: Encoder) -> None:
         elif task.startswith(f"{ENCODING}:"):
             _, _, name = task.partition(":")
             (timed,) = load_tasks([name])
-            sentences = list(dict.fromkeys(chain(*texts_of(timed).values())))
+            sentences = list(chain(*texts_of(timed).values()))
             seconds = seconds_of_encoding(encoder, sentences)
             write_arrays(part / VALUES, {task: np.array([seconds])})
         else:
