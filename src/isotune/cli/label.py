@@ -125,12 +125,10 @@ class Asked(NamedTuple):
 
 def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> Asked:
     """What the command line asks for; a run folder stands for its text and its encoders."""
-    import shlex
-
     from isotune.bundled import BUNDLED_MODEL
     from isotune.errors import InputError
     from isotune.training.plan import start_of
-    from isotune.training.run_folder import RECIPE, is_finished, started_recipe
+    from isotune.training.run_folder import RECIPE, is_finished, resume_command, started_recipe
     from isotune.training.what_next import sources_of, text_column
 
     folder = Path(file)
@@ -147,8 +145,9 @@ def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> As
     if not kept.exists():
         raise InputError(f"{file}: this run has no encoder yet; let it end first")
     if not is_finished(folder):
-        resume = shlex.join(["isotune", "train", "--out", file, "--resume"])
-        print(f"{file}: this run has not ended, so its encoder may change: {resume}")
+        print(
+            f"{file}: this run has not ended, so its encoder may change: {resume_command(folder)}"
+        )
     column = text_column(recipe)
     if column and not columns:
         columns = {"sentence": column}

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import socket
 import time
@@ -40,7 +41,7 @@ from isotune.engine.workers import Workers
 from isotune.errors import InputError, as_input_error, counted
 from isotune.evaluation.run_results import place_of_step
 from isotune.kernels.device import gpu_name
-from isotune.plugins import loaded_plugins, require_plugins
+from isotune.plugins import loaded_plugins, plugin_words, require_plugins
 from isotune.recipes import Recipe, read_recipe
 from isotune.report import read_records
 
@@ -592,6 +593,11 @@ def mark_finished(folder: Path) -> None:
 def is_finished(folder: Path) -> bool:
     """Whether the run in this folder is finished."""
     return "finished" in _environment(folder)
+
+
+def resume_command(folder: Path) -> str:
+    """The command that goes on with a run which has stopped."""
+    return shlex.join(["isotune", "train", "--out", str(folder), "--resume", *plugin_words()])
 
 
 def _environment(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ never stopped.
 
 import math
 import os
-import shlex
 import signal
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -36,14 +35,13 @@ from isotune.kernels.cpu.memory import free_memory
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm, View
 from isotune.methods.options import Use
-from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.candidates import Candidates, count_candidates
 from isotune.training.checkpoints import Checkpoints
 from isotune.training.clock import Clock
 from isotune.training.recorder import RunContext
 from isotune.training.run_data import StageData
-from isotune.training.run_folder import Progress, best_file
+from isotune.training.run_folder import Progress, best_file, resume_command
 from isotune.training.selection import Scorer, Selection, general_scorer, monitored_sentences
 from isotune.training.signals import BrokenOff
 from isotune.training.teachers import KeptTeaching
@@ -270,10 +268,9 @@ class StageTraining:
             # This keeps the weights of the step where the run was stopped.
             self._score_and_keep()
         self.run.workers.on_rank_zero(self.checkpoints.write)
-        words = ["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()]
         self.run.recorder.say(
             f"stopped after step {self.progress.step} of {self.stepper.total}; "
-            f"{shlex.join(words)} continues from here"
+            f"{resume_command(self.run.folder)} continues from here"
         )
 
     def _record(self, update: Update) -> None:
