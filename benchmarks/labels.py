@@ -11,8 +11,8 @@ goes on where it was stopped. In the end, the means over the seeds are printed a
 
 No way sees a test row before it predicts. So `two-steps` always keeps the tuned encoder; a run of
 the recipe `classify` may go back to the start. `two-steps-500` has 500 steps in place of the
-recipe's 100. `finetune` chooses its step by a fifth of its rows;
-where no step is better than the start, its labels are those of `frozen`.
+recipe's 100. `finetune` chooses its step by a fifth of its rows; where no step is better than the
+start, its labels are those of `frozen`.
 The peers run in an environment of their own, whose Python is PYTHON (pip install setfit
 'model2vec[train]'). model2vec distils a static model from the encoder first.
 """

@@ -216,19 +216,23 @@ class Nearness(NamedTuple):
             return ""
         return f"{100 * self.student / self.teachers:.0f} %"
 
+    @property
+    def both(self) -> str:
+        """Both scores x 100."""
+        return f"{100 * self.student:.2f} of {100 * self.teachers:.2f}"
+
     def words(self, name: str) -> str:
         """Both scores x 100, with the interval of the difference and this name of the task."""
         share = ""
         if self.share:
             share = f", {self.share}"
-        both = f"{100 * self.student:.2f} of {100 * self.teachers:.2f}{share}"
         ends = interval_ends(self.difference.low, self.difference.high)
-        return f"{name}{self.measure} {both} (student minus teacher, 95 % interval {ends})"
+        interval = f"(student minus teacher, 95 % interval {ends})"
+        return f"{name}{self.measure} {self.both}{share} {interval}"
 
     def part(self, name: str) -> str:
         """The share, or else both scores x 100, with this name of the task."""
-        both = f"{100 * self.student:.2f} of {100 * self.teachers:.2f}"
-        return f"{self.share or both} on {name}"
+        return f"{self.share or self.both} on {name}"
 
 
 class Gain(NamedTuple):

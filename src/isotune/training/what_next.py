@@ -87,21 +87,16 @@ class EndedRun:
     def searches(self) -> str:
         """The encoder to search by: the advised one, unless words and the teacher find more."""
         finds_little = any(each.is_search and each.teachers for each in self.comparison.shortfalls)
-        if self.is_student and finds_little:
+        if self.comparison.is_student and finds_little:
             return self.had
         return self.advised
 
     @property
     def had(self) -> str:
         """The encoder that the user had: the start, or the first teacher of a student."""
-        if self.is_student:
+        if self.comparison.is_student:
             return self.recipe.teachers[0]
         return self.model
-
-    @property
-    def is_student(self) -> bool:
-        """Whether the new encoder is an alternative to its teachers, and not to its start."""
-        return self.comparison.is_student
 
     @property
     def index_of(self) -> str:
@@ -119,7 +114,7 @@ class EndedRun:
 
         There are none for a teacher, because its vectors are not joined with words.
         """
-        if self.is_student and self.searches == self.had:
+        if self.comparison.is_student and self.searches == self.had:
             return []
         return self.comparison.words_that_pay
 
@@ -166,7 +161,7 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield from _evaluate_apart(run, run.apart)
     if run.comparison.index_of:
         yield from _ask_to_judge_search(run)
-    elif run.is_student:
+    elif run.comparison.is_student:
         yield from _compare_with_teachers(run)
     elif run.model == BUNDLED_MODEL and run.predicts:
         yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
@@ -182,7 +177,7 @@ def _label(run: EndedRun) -> Iterator[str]:
     """How pairs that the user scores tell which encoder is better."""
     others = [*plugin_words(), *_device_words()]
     compared = [*run.recipe.teachers, str(run.kept)]
-    if not run.is_student:
+    if not run.comparison.is_student:
         compared.insert(0, run.model)
     encoders = shlex.join([*compared, *others])
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
