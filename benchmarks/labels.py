@@ -1,7 +1,8 @@
 """Measures ways from few or many labelled texts to predictions, beside SetFit and model2vec.
 
     ISOTUNE_DATA=... python benchmarks/labels.py OUT.jsonl --models FOLDER
-        [--sets sst5 trec mr cr] [--counts 8 16 64 0] [--seeds 0 1 2] [--encoders bert-tiny ...]
+        [--sets sst5 trec mr cr subj mpqa] [--counts 8 16 64 0] [--seeds 0 1 2]
+        [--encoders bert-tiny ...]
         [--ways frozen two-steps finetune setfit model2vec] [--peers PYTHON]
 
 A cell is a set, a number of labels for each class (0: all), a seed, an encoder and a way. Each cell
@@ -56,6 +57,8 @@ SETS = {
     "trec": ("trec:train", "trec:test"),
     "mr": ("mr:train", ""),
     "cr": ("cr:train", ""),
+    "subj": ("subj:train", ""),
+    "mpqa": ("mpqa:train", ""),
 }
 """The training and the test rows of each set; without test rows, a quarter of all rows."""
 

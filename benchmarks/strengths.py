@@ -8,16 +8,15 @@ start to the end are measured (`interpolations` of isotune).
     ISOTUNE_DATA=... python benchmarks/strengths.py ENCODER OUT [--seeds 0 1 2]
         [--domains sick quora] [--ways gentle bold]
 
-trains in OUT without a limit. For each domain the table has the change of Spearman x 100 on its
-scored pairs, and in brackets that on the general pairs of the recipe; both are means over the
-seeds. Below are the means over the domains, and the mean and the worst domain where the last of
-these encoders is kept that loses nothing on the general pairs. The same command goes on where it
-was stopped.
+trains without a limit, and keeps the scores in OUT. For each domain the table has the change of
+Spearman x 100 on its scored pairs, and in brackets that on the general pairs of the recipe; both
+are means over the seeds. Below are the means over the domains, and the mean and the worst domain
+where the last of these encoders is kept that loses nothing on the general pairs. The same command
+goes on where it was stopped.
 """
 
 import argparse
 import os
-import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -28,17 +27,21 @@ import numpy as np
 from domains import DEVELOPMENT, TEST, write_domains
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+from torch import Tensor
 
 import isotune
-from isotune.data import ScoredPairs, read_scored_pairs
+from isotune.data import ScoredPairs, Sentence, read, read_scored_pairs
 from isotune.encoder.encoder import Encoder
+from isotune.engine.loop import train_steps
+from isotune.engine.objectives import build_objectives
 from isotune.evaluation import cosine_similarities
 from isotune.evaluation.tasks import GENERAL_PAIRS
+from isotune.recipes import Stage, read_recipe
 from isotune.training.candidates import interpolate
 
 Floats = NDArray[np.float64]
 
-GENTLE: dict[str, Any] = {"soft_targets": 0.05, "most_forgotten": None}
+GENTLE: dict[str, Any] = {"soft_targets": 0.05, "precision": "bfloat16"}
 BOLD: dict[str, Any] = {
     **GENTLE,
     "steps": 40,
@@ -47,7 +50,7 @@ BOLD: dict[str, Any] = {
     "temperature": 0.03,
 }
 WAYS = {"gentle": (GENTLE, (1.0,)), "bold": (BOLD, (0.25, 0.5, 1.0))}
-"""The options of each way, and the shares of its way that are measured."""
+"""What each way changes in the stage of the recipe, and the shares that are measured."""
 
 
 def scores_of(encoder: Encoder, pairs: ScoredPairs) -> list[float]:
@@ -59,42 +62,40 @@ def scores_of(encoder: Encoder, pairs: ScoredPairs) -> list[float]:
     ]
 
 
-def load(model: str) -> Encoder:
-    """An encoder in bfloat16, as a run evaluates it."""
-    return Encoder.load(model, precision="bfloat16").eval()
-
-
 @cache
 def start_scores(model: str, folder: Path) -> Floats:
     """The two scores of an encoder before training, on the pairs in the folder of a domain."""
-    return np.array(scores_of(load(model), read_scored_pairs(folder / "pairs.tsv")))
+    encoder = Encoder.load(model, precision="bfloat16").eval()
+    return np.array(scores_of(encoder, read_scored_pairs(folder / "pairs.tsv")))
 
 
-def train(model: str, folder: Path, way: str, seed: int, run: Path) -> Floats:
-    """The two scores of a new run at each share that is measured, [shares, 2]."""
-    options, shares = WAYS[way]
-    shutil.rmtree(run, ignore_errors=True)  # of a training that was stopped
-    text = folder / "text.txt"
-    isotune.train(
-        text,
-        out=run,
-        model=model,
-        recipe="adapt",
-        seed=seed,
-        precision="bfloat16",
-        tasks=(),
-        quiet=True,
-        **options,
-    )
+def trained(model: str, folder: Path, way: str, seed: int) -> Floats:
+    """The two scores [shares, 2] of an encoder that is trained anew, at each share.
+
+    The weights are trained in float32, and measured in bfloat16.
+    """
+    changed, shares = WAYS[way]
+    stage = Stage.model_validate({**read_recipe("adapt")["stages"][0], **changed})
+    encoder = Encoder.load(model, precision="float32")
+    start = copied_weights(encoder)
+    options = stage.training.for_width(encoder.backbone.dimension)
+    rows = list(read(folder / "text.txt", Sentence))
+    objectives = build_objectives(stage, encoder, seed)
+    for update in train_steps(encoder, objectives, rows, options, seed):
+        update.check(options)
+    end = copied_weights(encoder)
     pairs = read_scored_pairs(folder / "pairs.tsv")
-    start = Encoder.load(model, precision="float32").state_dict()
-    end = Encoder.load(run / "encoder", precision="float32").state_dict()
-    encoder = load(model)
+    measured = Encoder.load(model, precision="bfloat16").eval()
     scores = []
     for share in shares:
-        encoder.load_state_dict(interpolate(start, end, share))
-        scores.append(scores_of(encoder, pairs))
+        measured.load_state_dict(interpolate(start, end, share))
+        scores.append(scores_of(measured, pairs))
     return np.array(scores)
+
+
+def copied_weights(encoder: Encoder) -> dict[str, Tensor]:
+    """A copy of the weights of an encoder."""
+    return {name: value.clone() for name, value in encoder.state_dict().items()}
 
 
 def changes_of(domain: str, way: str, arguments: argparse.Namespace) -> Floats:
@@ -107,9 +108,7 @@ def changes_of(domain: str, way: str, arguments: argparse.Namespace) -> Floats:
     for seed in arguments.seeds:
         file = arguments.out / f"{domain}-{way}-{seed}.npy"
         if not file.exists():
-            run = arguments.out / f"{domain}-{way}-{seed}"
-            np.save(file, train(arguments.model, folder, way, seed, run))
-            shutil.rmtree(run)
+            np.save(file, trained(arguments.model, folder, way, seed))
         scores.append(np.load(file))
     return np.stack(scores) - start_scores(arguments.model, folder)
 
