@@ -1,30 +1,31 @@
 """Draws docs/frontier.png from docs/frontier.json: `python tools/frontier.py`.
 
-Each point is a way to adapt all-MiniLM to the sentences of a domain: what it gained in the mean of
+Each point is a way to adapt an encoder to the sentences of a domain: what it gained in the mean of
 seventeen domains, and what it changed in the worst of them. The line joins the ways that no other
 way beats in both. docs/log.md has the tables of the points.
 """
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 FARTHEST = -1.8
 """The left end of the axis; what lost more stands there with its number."""
 
-STYLES = (
-    {"color": "#2f6fb7", "marker": "*", "markersize": 17, "zorder": 3},
-    {"color": "#8a5fb0", "marker": "^", "markersize": 7},
-    {"color": "#2f6fb7", "marker": "o", "markersize": 6},
-    {"color": "#c4862f", "marker": "s", "markersize": 5},
-    {"color": "#888888", "marker": "v", "markersize": 6},
-)
-"""How the points of each group are drawn, in the order of the file."""
+STYLES: dict[str, dict[str, Any]] = {
+    "adapt, three seeds": {"color": "#2f6fb7", "marker": "*", "markersize": 17, "zorder": 3},
+    "soft targets or boldness, limit 0": {"color": "#8a5fb0", "marker": "^", "markersize": 7},
+    "temperature and steps, limit 0": {"color": "#2f6fb7", "marker": "o", "markersize": 6},
+    "temperature and steps, limit 0.1": {"color": "#c4862f", "marker": "s", "markersize": 5},
+    "temperature and steps, no limit": {"color": "#888888", "marker": "v", "markersize": 6},
+}
+"""How the points of each group of the file are drawn."""
 
 
 class Point(NamedTuple):
@@ -48,17 +49,15 @@ def unbeaten(points: list[Point]) -> list[Point]:
     return found
 
 
-def main() -> None:
-    """Draws the picture."""
-    groups = json.loads((DOCS / "frontier.json").read_text("utf-8"))
-    mpl.use("Agg")
-    figure, axes = plt.subplots(figsize=(9.4, 4.6), layout="constrained")
+def draw(axes: Axes, groups: list[dict[str, Any]]) -> None:
+    """Draws the points of an encoder, and the line of those that no other point beats."""
     everything: list[Point] = []
-    for group, style in zip(groups, STYLES, strict=True):
+    for group in groups:
         points = [Point(**point) for point in group["points"]]
         everything += points
         worst = [max(point.worst, FARTHEST) for point in points]
         means = [point.mean for point in points]
+        style = STYLES[group["group"]]
         axes.plot(worst, means, linestyle="none", label=group["group"], clip_on=False, **style)
         for point in points:
             if point.worst < FARTHEST:
@@ -83,10 +82,23 @@ def main() -> None:
         )
     axes.axvline(0, color="black", linewidth=1)
     axes.set_xlim(FARTHEST, 0.05)
-    axes.set_xlabel("change in the worst domain (points of Spearman's correlation)")
     axes.set_ylabel("mean gain of seventeen domains")
     axes.spines[["right", "top"]].set_visible(False)
     axes.legend(loc="lower left", frameon=False)
+
+
+def main() -> None:
+    """Draws the picture."""
+    encoders = json.loads((DOCS / "frontier.json").read_text("utf-8"))
+    mpl.use("Agg")
+    height = 4.6 * len(encoders)
+    figure, rows = plt.subplots(
+        len(encoders), figsize=(9.4, height), layout="constrained", sharex=True
+    )
+    for axes, (name, groups) in zip(rows, encoders.items(), strict=True):
+        draw(axes, groups)
+        axes.set_title(name)
+    rows[-1].set_xlabel("change in the worst domain (points of Spearman's correlation)")
     figure.savefig(DOCS / "frontier.png", dpi=160, facecolor="white")
 
 

@@ -228,6 +228,24 @@ def test_the_gains_of_adapt_are_those_of_the_results() -> None:
         assert round(median(changes), 1) == read_recipe("adapt")["usual_gain"]
 
 
+def test_the_gains_by_a_teacher_are_those_of_the_page_of_methods() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "methods.md").read_text("utf-8")
+    table = page.partition("| domain | start | teacher | `adapt-distil`")[2].partition("| **mean")[
+        0
+    ]
+    rows = [line.split("|") for line in table.splitlines()[2:]]
+    assert len(rows) == 7
+    recipe = read_recipe("adapt-distil")
+    gained = recipe["gained"]
+    changes = [float(row[4].strip("* ")) for row in rows]
+    usual = median(changes)
+    assert f"{min(changes):+.1f} to {max(changes):+.1f} points (median {usual:+.1f})" in gained
+    assert recipe["usual_gain"] == round(usual, 1)
+    of_adapt = [float(row[7].strip("* ")) for row in rows]
+    usual = median(of_adapt)
+    assert f"{min(of_adapt):.1f} to {max(of_adapt):+.1f} (median {usual:+.1f})" in gained
+
+
 def test_pairs_that_the_user_labels_compare_both_encoders(
     train: Train,
     tiny_model: Path,
