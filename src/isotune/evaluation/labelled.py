@@ -16,6 +16,7 @@ from isotune.data import LabelledSentence, ScoredPairs
 from isotune.errors import InputError
 from isotune.evaluation.classifiers import ClassifierResult, Rows
 from isotune.evaluation.copies import groups_of_copies
+from isotune.evaluation.intervals import WithoutRows
 from isotune.evaluation.results import NamedScores
 from isotune.evaluation.sts import correlations
 from isotune.evaluation.transfer import Part, TransferTask, pairs_with_itself
@@ -74,13 +75,22 @@ class LabelsApart(TransferTask):
 
 
 @dataclass(frozen=True, eq=False)
-class NumbersApart:
+class NumbersApart(WithoutRows):
     """Numbers, or several labels a text: how well those of the rows set apart are predicted."""
 
     name: str
     train: Sequence[LabelledSentence]
     test: Sequence[LabelledSentence]
     options: ClassifierOptions
+
+    @property
+    def score_names(self) -> list[str]:
+        """The name of the task, which stands before that of each score."""
+        return [self.name]
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different texts of all rows."""
+        return {"": list(dict.fromkeys(row.sentence for row in (*self.train, *self.test)))}
 
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
         """Correlations of numbers; or F1 of several labels, over all labels and their mean."""

@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import GROUPS, DevTask, Floats, interval, resampled
+from isotune.evaluation import GROUPS, DevTask, Floats, interval
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
 
@@ -119,8 +119,8 @@ def _samples(
     row_values = values(line, seed)
     scores = []
     for number, task in enumerate(tasks):
-        of_task = resampled(
-            task, row_values[task.name], study.aggregation, study.metric, seed=number
+        of_task = task.resampled(
+            row_values[task.name], study.aggregation, study.metric, seed=number
         )
         scores.append(of_task[task.name])
     return np.asarray(np.mean(scores, axis=0))

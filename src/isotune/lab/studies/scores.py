@@ -17,12 +17,9 @@ from isotune.errors import unknown
 from isotune.evaluation import (
     GROUPS,
     DevTask,
-    GeometryTask,
-    RowTask,
+    FunctionTask,
     STSTask,
     Task,
-    score_names,
-    texts_of,
 )
 from isotune.files import read_arrays
 from isotune.lab.studies.job import Job
@@ -65,7 +62,7 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
     for stage in chain(*(run.recipe.stages for run in runs if run.recipe)):
         names.add_parts(stage)
     for task in tasks:
-        if texts_of(task):
+        if task.texts():
             names.whole.add(f"{ENCODING}:{task.name}")
     for average, members in study.averages.items():
         for member in members:
@@ -95,8 +92,8 @@ class _Names:
     def add_tasks(self, tasks: Sequence[Task]) -> None:
         """Adds the scores of tasks, and of the groups all of whose tasks are among them."""
         for task in tasks:
-            self.whole.update(score_names(task))
-            if not isinstance(task, RowTask | GeometryTask):
+            self.whole.update(task.score_names)
+            if isinstance(task, FunctionTask):
                 self.beginnings.add(f"{task.name}-")
         evaluated = {task.name for task in tasks}
         for group, members in GROUPS.items():
