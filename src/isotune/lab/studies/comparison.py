@@ -64,6 +64,16 @@ class Comparison:
     """The bootstrap's 95 % interval over test pairs, if the score is a correlation."""
 
     @property
+    def ahead(self) -> str:
+        """The title of the line with the higher score; of equal ones, the first."""
+        return self.second if self.difference < 0 else self.first
+
+    @property
+    def behind(self) -> str:
+        """The title of the other line."""
+        return self.first if self.difference < 0 else self.second
+
+    @property
     def differs(self) -> bool:
         """Whether the lines differ.
 

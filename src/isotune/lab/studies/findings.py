@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.lines import Line
+from isotune.lab.studies.lines import Line, highest_line
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits, score_title
 
@@ -57,15 +57,7 @@ def best_line(study: Study, lines: Sequence[Line]) -> Line | None:
     """
     if study.rivals or not is_share(study, study.judged):
         return None
-    means = {}
-    for line in lines:
-        summary = line.summary(study.judged)
-        if summary:
-            means[line] = summary[0]
-    highest = [line for line, mean in means.items() if mean == max(means.values())]
-    if len(highest) != 1:
-        return None
-    return highest[0]
+    return highest_line(lines, study.judged)
 
 
 def _is_shown(comparison: Comparison, count: int, best: Line | None) -> bool:
@@ -115,14 +107,11 @@ def comparison_sentence(study: Study, comparison: Comparison) -> str:
         return (
             f"No difference: {comparison.first} and {comparison.second} have equal scores{seeds}."
         )
-    ahead, behind = comparison.first, comparison.second
-    if comparison.difference < 0:
-        ahead, behind = behind, ahead
     points = ""
     if is_share(study, study.judged) and study.scale == 100:
         points = " points"
     size = measured_digits(study, study.judged, abs(comparison.difference))
-    sentence = f"{ahead} is {size}{points} ahead of {behind}{seeds}"
+    sentence = f"{comparison.ahead} is {size}{points} ahead of {comparison.behind}{seeds}"
     tested = _tests(study, comparison)
     if not tested:
         return f"{sentence}; a single value can't be tested."
