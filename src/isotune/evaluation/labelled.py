@@ -19,7 +19,7 @@ from isotune.evaluation.copies import groups_of_copies
 from isotune.evaluation.intervals import WithoutRows
 from isotune.evaluation.results import NamedScores
 from isotune.evaluation.sts import correlations
-from isotune.evaluation.transfer import Part, TransferTask, pairs_with_itself
+from isotune.evaluation.transfer import TransferTask, pairs_with_itself, parts_of
 from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors
 from isotune.methods.options import ClassifierOptions
 
@@ -145,10 +145,6 @@ def rows_apart(
         return NumbersApart(name, train, test, options)
     unseen = sorted({row.label for row in test} - set(options.classes))
     labels = (*options.classes, *unseen)
-    numbers = {label: number for number, label in enumerate(labels)}
-    parts: dict[str, Part] = {}
-    for split, rows in (("train", train), ("test", test)):
-        texts, labels_of_rows = zip(*rows, strict=True)
-        parts[split] = [texts], np.array([numbers[label] for label in labels_of_rows])
+    parts = parts_of({"train": train, "test": test}, labels)
     groups = groups_of_copies([row.sentence for row in test])
     return LabelsApart(name, ChosenLogistic(train, options), parts, groups=groups, labels=labels)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -185,16 +185,24 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
     for split in DATASETS[dataset].splits:
         rows[split] = sorted(map(tuple, read(f"{dataset}:{split}", kind, columns)), key=_by_length)
     labels = sorted({row[-1] for row in rows["train"]})
+    for split, part in rows.items():
+        unseen = {row[-1] for row in part}.difference(labels)
+        if unseen:
+            names = first_names(sorted(unseen))
+            raise InputError(f"{dataset}:{split}: its labels are not in train: {names}")
+    return TransferTask(name, classifier, parts_of(rows, labels), f1=is_paired)
+
+
+def parts_of(
+    rows: Mapping[str, Iterable[tuple[Any, ...]]], labels: Sequence[str]
+) -> dict[str, Part]:
+    """The parts of labelled rows by split; a class has the number of its place in `labels`."""
     numbers = {label: number for number, label in enumerate(labels)}
     parts: dict[str, Part] = {}
-    for split, part in rows.items():
-        *texts, labels_of_rows = zip(*part, strict=True)
-        unseen = sorted(set(labels_of_rows) - numbers.keys())
-        if unseen:
-            names = first_names(unseen)
-            raise InputError(f"{dataset}:{split}: its labels are not in train: {names}")
+    for split, rows_of_split in rows.items():
+        *texts, labels_of_rows = zip(*rows_of_split, strict=True)
         parts[split] = texts, np.array([numbers[label] for label in labels_of_rows])
-    return TransferTask(name, classifier, parts, f1=is_paired)
+    return parts
 
 
 def _by_length(row: tuple[str, ...]) -> tuple[int | str, ...]:
