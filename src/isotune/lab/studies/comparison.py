@@ -73,6 +73,11 @@ class Comparison:
         """The title of the other line."""
         return self.first if self.difference < 0 else self.second
 
+    def rival_of(self, title: str) -> str:
+        """The title of the line that is compared with the line of this title; "" if none is."""
+        rivals = {self.first: self.second, self.second: self.first}
+        return rivals.get(title, "")
+
     @property
     def differs(self) -> bool:
         """Whether the lines differ.

@@ -66,7 +66,7 @@ def _is_shown(comparison: Comparison, count: int, best: Line | None) -> bool:
         return True
     if best is None:
         return comparison.differs
-    return best.title in (comparison.first, comparison.second)
+    return bool(comparison.rival_of(best.title))
 
 
 def _verdict(
@@ -77,14 +77,10 @@ def _verdict(
         return f"{NO_ARM}." if is_untrained(lines) else study.title
     if best is None:
         return comparison_sentence(study, ordered[0])
-    of_best = [pair for pair in ordered if best.title in (pair.first, pair.second)]
+    of_best = [comparison for comparison in ordered if comparison.rival_of(best.title)]
     if len(of_best) < 2:
         return comparison_sentence(study, [*of_best, *ordered][0])
-    unclear = []
-    for comparison in of_best:
-        if not comparison.differs:
-            is_first = comparison.first == best.title
-            unclear.append(comparison.second if is_first else comparison.first)
+    unclear = [comparison.rival_of(best.title) for comparison in of_best if not comparison.differs]
     score = best.measured(study, study.judged)
     highest = f"{best.title} has the highest {score_title(study.judged)}, {score}"
     if not unclear:
