@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, computed_field
 
 from isotune.errors import counted
 from isotune.evaluation.results import (
-    FOLDERS,
     Correlation,
     Cost,
     Difference,
@@ -22,6 +21,7 @@ from isotune.evaluation.results import (
     TransferResult,
     interval_ends,
     score_words,
+    without_folders,
 )
 
 WORDS = {"NEW": "NEW", "KEEP": "KEEP {had}", "CAN'T TELL": "CAN'T TELL, keep {had} for now"}
@@ -110,7 +110,7 @@ class WithWords(Result):
     @property
     def words(self) -> str:
         """The task, and its score without and with words."""
-        name = FOLDERS.sub("", self.gain.score)
+        name = without_folders(self.gain.score)
         alone = 100 * (self.score - self.gain.difference)
         measure = FIRST_MEASURE["retrieval"]
         return f"{name}{measure} {alone:.2f} -> {100 * self.score:.2f} ({self.gain.words})"
@@ -591,8 +591,8 @@ class RunEvaluation(Result):
 
     def _short_name(self, score: str) -> str:
         """A score's name without the folders of a file, if no other score has that name."""
-        short = [FOLDERS.sub("", each.score) for each in self.differences]
-        name = FOLDERS.sub("", score)
+        short = [without_folders(each.score) for each in self.differences]
+        name = without_folders(score)
         return name if short.count(name) == 1 else score
 
     @property
@@ -607,7 +607,7 @@ class RunEvaluation(Result):
             gains.append(Gain("labels", "", *self.labels))
         dev = self.dev
         if dev:
-            name = FOLDERS.sub("", dev.name)
+            name = without_folders(dev.name)
             gain = Gain("dev", name, dev.before, dev.after, dev.low, dev.high)
             gains.append(gain._replace(chose_step=not self.index_of))
         told = self.agreement
@@ -764,7 +764,7 @@ class RunEvaluation(Result):
 
 def teacher_words(names: Sequence[str]) -> str:
     """The teachers as logs name them, such as "the teacher all-minilm"."""
-    short = [FOLDERS.sub("", name) for name in names]
+    short = [without_folders(name) for name in names]
     if len(short) == 1:
         return f"the teacher {short[0]}"
     return f"the teachers {' and '.join(short)}"
