@@ -100,9 +100,9 @@ def _check_columns(recipe: Recipe) -> None:
     for source in filter(is_file, recipe.data):
         for file in read_records(source, RowQuery(Sentence)):
             for _, record in islice(file.records, 1):
-                for column in recipe.columns.values():
-                    if column not in record:
-                        raise no_column(file.place, column, list(record))
+                missing = [column for column in recipe.columns.values() if column not in record]
+                if missing:
+                    raise no_column(file.place, missing[0], list(record))
 
 
 def _faster_precision() -> str:
