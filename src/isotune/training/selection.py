@@ -475,4 +475,4 @@ def score_kept(
             run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **scores)
             texts = [f"{name} {100 * value:.2f}" for name, value in scores.items()]
             run.recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
-    run.workers.on_rank_zero(partial(write_arrays, run.folder / PREDICTIONS, arrays))
+    run.workers.on_rank_zero(write_arrays, run.folder / PREDICTIONS, arrays)
