@@ -13,7 +13,7 @@ import shutil
 import time
 import tomllib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -202,45 +202,44 @@ def checksum_of(text: str, name: str) -> str:
     return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
 
 
-def verify_checksums(folder: Path, missing_ok: Iterable[str] = ()) -> bool:
+def verify_checksums(folder: Path, missing_ok: Collection[str] = ()) -> bool:
     """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file.
 
     Files whose names are in `missing_ok` may be missing.
     """
     if not (folder / CHECKSUMS).exists():
         return False
-    names = set()
     with as_input_error((OSError, ValueError), f"{folder}: {CHECKSUMS} can't be compared"):
         digest_of = _read_checksums(folder / CHECKSUMS)
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            if name in digest_of and path.is_file():
-                names.add(name)
-                if digest_of[name] == file_sha256(path):
-                    del digest_of[name]
-    for name in missing_ok:
-        if name not in names:
-            digest_of.pop(name, None)
-    if not digest_of:
-        return True
-    name = min(digest_of)
-    if name and name not in names:
-        raise InputError(
-            f"{folder}: {name} is missing, which {CHECKSUMS} names; bring it back, or if it was "
-            f"removed on purpose, remove {CHECKSUMS}"
-        )
-    raise InputError(
-        f"{folder}: {name or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if "
-        f"it was changed on purpose, remove {CHECKSUMS}"
+        # A name may lead out of the folder, so the files are those that the folder has.
+        files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+        for name, digest in sorted(digest_of.items()):
+            is_there = name in files and files[name].is_file()
+            if is_there and file_sha256(files[name]) != digest:
+                raise _damaged(folder, name)
+            if not is_there and name not in missing_ok:
+                raise InputError(
+                    f"{folder}: {name} is missing, which {CHECKSUMS} names; bring it back, or if "
+                    f"it was removed on purpose, remove {CHECKSUMS}"
+                )
+    return True
+
+
+def _damaged(folder: Path, name: str) -> InputError:
+    return InputError(
+        f"{folder}: {name} is damaged: it is not the file that {CHECKSUMS} names; if it was "
+        f"changed on purpose, remove {CHECKSUMS}"
     )
 
 
 def _read_checksums(path: Path) -> dict[str, str]:
-    """For each name in a SHA256SUMS, the hash; a line that has no name, or no line, names ""."""
+    """For each name in a SHA256SUMS, the hash; each line has a name, and there is one or more."""
     digest_of = {}
-    for line in path.read_text("utf-8").splitlines() or [""]:
+    for line in path.read_text("utf-8").splitlines():
         digest, _, name = line.partition("  ")
         digest_of[name] = digest
+    if not digest_of or "" in digest_of:
+        raise _damaged(path.parent, path.name)
     return digest_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +13,6 @@ from isotune.errors import InputError, counted
 from isotune.kernels import Precision
 
 if TYPE_CHECKING:
-    from isotune.data import Sentence
     from isotune.encoder.stream import Parts
     from isotune.use.quantization import NumberFormat
 
@@ -66,11 +65,9 @@ def encode(
     interruption, the same command goes on.
     """
     is_file = _names_a_file(out)
-    for_folders = f"is for a folder of vectors; --out {out} is a file"
-    if engine and is_file:
-        raise InputError(f"--engine {for_folders}")
-    if shard and is_file:
-        raise InputError(f"--shard {for_folders}")
+    for option, value in (("--engine", engine), ("--shard", shard)):
+        if value and is_file:
+            raise InputError(f"{option} is for a folder of vectors; --out {out} is a file")
     if shard and engine:
         raise InputError("--shard can't be given with --engine ray, which divides the files")
     if address and not engine:
@@ -153,9 +150,8 @@ def _encode_to_file(
     # The vectors of a single file get all its columns.
     with_columns = out.suffix == ".parquet" and len(files) == 1 and Path(files[0]).is_file()
     with atomic_write(out, new=True) as path, progress(None) as advance:
-        rows: Iterable[Sentence] = ()
-        if not with_columns:
-            rows = read(files, Sentence, settings.columns)
+        # A wrong name is told before the encoder is loaded.
+        rows = read(files, Sentence, settings.columns)
         model, number_format = settings.load()
         start = time.perf_counter()
         if with_columns:
@@ -169,11 +165,14 @@ def _encode_to_file(
             parts = model.encode_parts(sentences, normalize=settings.scales, advance=advance)
             count = _write_parts(parts, path, out.suffix, model.dimension, number_format)
         rate = count / (time.perf_counter() - start)
-        if settings.ranges is None and number_format.ranges is not None:
-            number_format.ranges.save(beside)
+        new_ranges = None
+        if settings.ranges is None:
+            new_ranges = number_format.ranges
+        if new_ranges:
+            new_ranges.save(beside)
     print(f"{out}: {counted(count, 'vector')} of {model.dimension} features, {rate:,.0f} a second")
-    if settings.ranges is None and number_format.ranges is not None:
-        texts = counted(number_format.ranges.texts, "text")
+    if new_ranges:
+        texts = counted(new_ranges.texts, "text")
         print(f"{beside}: the ranges of {texts}; give it by --ranges for other texts and queries")
 
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from isotune.bundled import BUNDLED_DATA
@@ -55,10 +56,8 @@ def has_rows(source: str) -> bool:
     dataset = DATASETS[name]
     if split and split not in dataset.splits:
         raise unknown(f"split of {name}", split, dataset.splits)
-    for facts in _chosen(dataset, split):
-        if not _find_file(facts) and not is_fetched(dataset, facts):
-            return False
-    return True
+    chosen = _chosen(dataset, split).values()
+    return all(_find_file(facts) or is_fetched(dataset, facts) for facts in chosen)
 
 
 def dataset_contents(source: str) -> list[str]:
@@ -72,9 +71,7 @@ def dataset_contents(source: str) -> list[str]:
     name, _, chosen = source.partition(":")
     dataset = DATASETS[name]
     contents = []
-    for split, facts in dataset.splits.items():
-        if chosen not in ("", split):
-            continue
+    for split, facts in _chosen(dataset, chosen).items():
         if _find_file(facts):
             # A file with another content is refused when it is read.
             contents.append(facts.sha256)
@@ -89,33 +86,27 @@ def stand_ins(source: str) -> tuple[str, ...]:
     The source stands for itself if there are none.
     """
     name, colon, split = source.partition(":")
-    names: dict[str, None] = {}
-    if name in DATASETS:
-        if DATASETS[name].stand_in:
-            return (f"{DATASETS[name].stand_in}{colon}{split}",)
-        for facts in _chosen(DATASETS[name], split):
-            if facts.stand_in:
-                names[facts.stand_in] = None
-    return tuple(names) or (source,)
+    if name not in DATASETS:
+        return (source,)
+    dataset = DATASETS[name]
+    if dataset.stand_in:
+        return (f"{dataset.stand_in}{colon}{split}",)
+    names = [facts.stand_in for facts in _chosen(dataset, split).values()]
+    return tuple(dict.fromkeys(filter(None, names))) or (source,)
 
 
 def is_stand_in(source: str) -> bool:
     """Whether a source, "name" or "name:split", can stand in for a published one."""
-    for dataset in DATASETS.values():
-        for facts in dataset.splits.values():
-            # "name" stands for "name:split" too.
-            if f"{facts.stand_in}:".startswith(f"{source}:"):
-                return True
-    return False
+    splits = chain.from_iterable(dataset.splits.values() for dataset in DATASETS.values())
+    # "name" stands for "name:split" too.
+    return any(f"{facts.stand_in}:".startswith(f"{source}:") for facts in splits)
 
 
-def _chosen(dataset: Dataset, split: str) -> list[Split]:
-    """The split of this name, or all splits if the name is empty."""
+def _chosen(dataset: Dataset, split: str) -> Mapping[str, Split]:
+    """The split of this name, or all splits if the name is empty, by their names."""
     if not split:
-        return list(dataset.splits.values())
-    if split in dataset.splits:
-        return [dataset.splits[split]]
-    return []
+        return dataset.splits
+    return {name: facts for name, facts in dataset.splits.items() if name == split}
 
 
 def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:

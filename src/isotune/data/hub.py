@@ -9,7 +9,7 @@ import logging
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,7 +18,14 @@ from typing import Any, Self
 
 from isotune.data.cache import cache_folder
 from isotune.data.layouts import read_layout
-from isotune.data.records import FORMATS, Opened, format_of, name_classes, opened
+from isotune.data.records import (
+    FORMATS,
+    Opened,
+    class_columns,
+    format_of,
+    name_classes,
+    opened,
+)
 from isotune.data.rows import Records
 from isotune.errors import InputError, require_extra, unknown
 
@@ -263,15 +270,11 @@ def fetch_folder(source: HubSource) -> Path:
 
 
 def _read_split(source: HubSource, split: str, splits: Any, labelled: bool) -> Records:
-    import datasets
-
     split = split or "train"
     if split not in splits:
         raise unknown(f"split of {source}", split, splits)
     rows = splits[split]
-    classes = {}
+    classes: Mapping[str, Sequence[str]] = {}
     if labelled:
-        for column, feature in (rows.features or {}).items():
-            if isinstance(feature, datasets.ClassLabel):
-                classes[column] = feature.names
+        classes = class_columns(rows.features or {})
     yield from name_classes(str(source), enumerate(rows, 1), classes)

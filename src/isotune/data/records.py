@@ -505,6 +505,15 @@ def name_classes(
         logger.warning("%s: %s left out, without a class label (-1 or no value)", source, rows)
 
 
+def class_columns(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """The names of the classes of each class column, by the features of a `datasets.Dataset`."""
+    classes = {}
+    for column, feature in features.items():
+        if type(feature).__name__ == "ClassLabel":
+            classes[column] = feature.names
+    return classes
+
+
 def _classes_of(record: Record) -> dict[str, Sequence[str]]:
     """The class columns of a table that `datasets` wrote: they are in the table's metadata."""
     if not isinstance(record, TableRow):

@@ -165,9 +165,7 @@ def to_rows(
         place = f"{source}:{number}"
         for reader in readers:
             values = _read_values(record, reader, place)
-            # Without `labels`, rows may have any.
-            if labels and values[-1] not in ("", *labels):
-                raise InputError(f"{place}: {unknown('label', str(values[-1]), labels)}")
+            _check_label(values[-1], labels, place)
             if "" not in values:
                 is_empty = False
                 yield cast(R, row_type._make(values))
@@ -181,6 +179,12 @@ def to_rows(
         raise InputError(f"{source}: no row has both a text and a label")
     if is_empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
+
+
+def _check_label(label: object, labels: Sequence[str], place: str) -> None:
+    """Refuses a label that is none of the `labels`, and not blank; without these, any is right."""
+    if labels and label not in ("", *labels):
+        raise InputError(f"{place}: {unknown('label', str(label), labels)}")
 
 
 def _readers(row_type: type[R], group: Sequence[str]) -> list[tuple[str, _ReadValue]]:

@@ -21,6 +21,7 @@ from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
 from isotune.data.records import (
     Opened,
+    class_columns,
     name_classes,
     read_file,
     read_text,
@@ -369,8 +370,4 @@ def _classes_of(rows: object) -> dict[str, Sequence[str]] | None:
     features = getattr(rows, "features", None)
     if not isinstance(features, Mapping):
         return None
-    classes = {}
-    for column, feature in features.items():
-        if type(feature).__name__ == "ClassLabel":
-            classes[column] = feature.names
-    return classes
+    return class_columns(features)

@@ -195,7 +195,19 @@ class SentenceModel(nn.Module):
             prompt = self.prompt
         limit = max_length or self.max_length
         prepared = self.prompts.prepared(prompt, limit)
-        # A tokenizer reads a text to its end, however few tokens are asked for.
+        ids = self._cut_ids(sentences, prepared, limit)
+        for sentence, tokens in zip(sentences, ids, strict=True):
+            if not tokens:
+                raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
+        self._note_unknown(ids, prepared.tokens * len(ids))
+        return ids
+
+    def _cut_ids(self, sentences: Sequence[str], prepared: Prepared, limit: int) -> list[list[int]]:
+        """The ids of each sentence, cut to `limit` tokens.
+
+        A tokenizer reads a text to its end, however few tokens are asked for. So only a part of a
+        long text is read at first.
+        """
         most = CHARACTERS_OF_TOKEN * limit
         looked_at = slice(most)
         if self.tokenizer.truncation_side == "left":
@@ -206,11 +218,15 @@ class SentenceModel(nn.Module):
             # White space and very long words have more characters for each token.
             if len(sentence) > most and len(ids[place]) < limit:
                 (ids[place],) = _ids_of([sentence], prepared)
-        for sentence, tokens in zip(sentences, ids, strict=True):
-            if not tokens:
-                raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
+        return ids
+
+    def _note_unknown(self, ids: Sequence[Sequence[int]], special: int) -> None:
+        """Says once that much of a text, whose ids have `special` others, is not in the vocabulary.
+
+        The others are special tokens and those of the prompt.
+        """
         unknown = sum(tokens.count(self.tokenizer.unk_token_id) for tokens in ids)
-        count = sum(map(len, ids)) - prepared.tokens * len(ids)
+        count = sum(map(len, ids)) - special
         if count and unknown > MUCH_UNKNOWN * count and self._warns_first("unknown"):
             logger.warning(
                 "%.0f %% of the text's tokens are not in the model's vocabulary, and become %s; "
@@ -218,7 +234,6 @@ class SentenceModel(nn.Module):
                 100 * unknown / count,
                 self.tokenizer.unk_token,
             )
-        return ids
 
     def note_cut(self, cut: int, texts: int) -> None:
         """Says once that `cut` of `texts` reach the maximum length, and so may have been cut."""

@@ -230,7 +230,7 @@ class StepEncoding:
         A thread makes the passes of a share.
         """
         vectors = []
-        for of_share in self._workers.run([partial(_forward_share, share) for share in shares]):
+        for of_share in self._workers.map(_forward_share, shares):
             vectors.extend(of_share)
         return torch.cat(vectors) if vectors else None
 
@@ -346,11 +346,9 @@ def backpropagate(
     Autocast, and the dropout of the model, have to be as they were. `retain_graph` says that
     another call follows.
     """
-    jobs = []
-    for passes in _passes_of_threads(groups):
-        jobs.append(partial(_backward_share, passes, parameters, retain_graph))
+    backward = partial(_backward_share, parameters=parameters, retain_graph=retain_graph)
     # Gradients are added in the order of the threads, whichever ends first.
-    for gradients in workers.run(jobs):
+    for gradients in workers.map(backward, _passes_of_threads(groups)):
         for parameter, gradient in zip(parameters, gradients, strict=True):
             _add_gradient(parameter, gradient)
 

@@ -127,11 +127,9 @@ class FeedLoader:
         self, encoder: Encoder, batches: Sequence[NDArray[np.int64]], workers: Workers
     ) -> Tensor:
         """The pooled vectors [N, d] of some batches, one for each worker of all processes."""
-        jobs = [
-            partial(self._pool_batch, encoder, batch) for batch in workers.local_shards(batches)
-        ]
+        pooled = workers.map(partial(self._pool_batch, encoder), workers.local_shards(batches))
         no_vectors = torch.empty(0, encoder.backbone.dimension)
-        vectors = torch.cat([no_vectors, *workers.run(jobs)])
+        vectors = torch.cat([no_vectors, *pooled])
         counts = []
         for rank in range(workers.world_size):
             counts.append(sum(map(len, workers.local_shards(batches, rank))))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -29,7 +29,9 @@ from isotune.errors import InputError
 from isotune.kernels.device import default_device
 from isotune.kernels.threads import compute_alone, restored_threads, single_threads
 
+P = ParamSpec("P")
 T = TypeVar("T")
+U = TypeVar("U")
 
 LAUNCHED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 """What a launcher sets, beside WORLD_SIZE."""
@@ -77,14 +79,14 @@ class Workers:
         count = math.ceil(len(shares) / self.world_size)
         return shares[rank * count : (rank + 1) * count]
 
-    def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Does jobs, up to one a thread, in the caller's gradient mode and autocast.
+    def map(self, act: Callable[[U], T], items: Sequence[U]) -> list[T]:
+        """Calls a function with each item in a thread, in the caller's gradient mode and autocast.
 
-        The jobs share torch's threads.
+        There are up to as many items as threads, which share torch's threads.
         """
-        if len(jobs) < 2 or not self._executors:
-            return [job() for job in jobs]
-        self._share_threads(self.threads // len(jobs))
+        if len(items) < 2 or not self._executors:
+            return [act(item) for item in items]
+        self._share_threads(self.threads // len(items))
         gradient = torch.is_grad_enabled()
         autocast = partial(
             torch.autocast,
@@ -93,14 +95,14 @@ class Workers:
             enabled=torch.is_autocast_enabled("cpu"),
         )
 
-        def run(job: Callable[[], T]) -> T:
+        def act_alike(item: U) -> T:
             with torch.set_grad_enabled(gradient), autocast():
-                return job()
+                return act(item)
 
-        executors = self._executors[: len(jobs)]
+        executors = self._executors[: len(items)]
         running = []
-        for executor, job in zip(executors, jobs, strict=True):
-            running.append(executor.submit(run, job))
+        for executor, item in zip(executors, items, strict=True):
+            running.append(executor.submit(act_alike, item))
         return [job.result() for job in running]
 
     def _share_threads(self, count: int) -> None:
@@ -173,9 +175,9 @@ class Workers:
         dist.all_reduce(numbers, dist.ReduceOp.MAX, self._group)
         return int(numbers)
 
-    def on_rank_zero(self, act: Callable[[], T]) -> T:
-        """Has the first process act; all processes get its result."""
-        outcome = [act() if self.is_rank_zero else None]
+    def on_rank_zero(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls a function with these arguments in the first process; all get its result."""
+        outcome = [act(*args, **kwargs) if self.is_rank_zero else None]
         if self._group is not None:
             dist.broadcast_object_list(outcome, group=self._group, group_src=0)
         return outcome[0]  # type: ignore[return-value]

@@ -47,16 +47,13 @@ from .tables import score_table as score_table
 from .task_rows import TaskRows as TaskRows
 from .tasks import GROUPS as GROUPS
 from .tasks import DevTask as DevTask
-from .tasks import RowTask as RowTask
+from .tasks import FunctionTask as FunctionTask
 from .tasks import Task as Task
 from .tasks import load_dev as load_dev
 from .tasks import load_tasks as load_tasks
 from .tasks import named_tasks as named_tasks
-from .tasks import resampled as resampled
-from .tasks import score_names as score_names
 from .tasks import source_of as source_of
 from .tasks import task_title as task_title
-from .tasks import texts_of as texts_of
 from .tasks import with_whole_path as with_whole_path
 from .trained_rows import tell_trained_rows as tell_trained_rows
 from .transfer import ClassificationTask as ClassificationTask

@@ -33,7 +33,7 @@ from isotune.evaluation.results import (
     check_way,
 )
 from isotune.evaluation.retrieval import DEPTH, RetrievalTask, fused
-from isotune.evaluation.tasks import GROUPS, RowTask, Task, TaskSource, load_tasks, resampled
+from isotune.evaluation.tasks import GROUPS, Task, TaskSource, load_tasks
 from isotune.evaluation.trained_rows import tell_trained_rows
 from isotune.evaluation.vectors import Floats, SentenceEncoder
 
@@ -262,8 +262,7 @@ def _resampled_outcomes(
             continue
         result, values[task.name] = outcome
         results.append(result)
-        if isinstance(task, RowTask):
-            samples |= resampled(task, values[task.name], aggregation, metric, seed=place)
+        samples |= task.resampled(values[task.name], aggregation, metric, seed=place)
     for group, members in GROUPS.items():
         if samples.keys() >= set(members):
             samples[group] = np.mean([samples[member] for member in members], axis=0)

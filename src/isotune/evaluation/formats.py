@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import string
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -120,10 +120,7 @@ class ScoreTable:
         lines.append(r"\toprule")
         lines.append(_latex_line(["", "", *map(_latex_text, self.columns)]))
         lines.append(r"\midrule")
-        for name, cells in self.rows.items():
-            texts = [self.marks[name], _latex_text(name)]
-            texts += [self._cell(cell, LATEX) for cell in cells]
-            lines.append(_latex_line(texts))
+        lines += map(_latex_line, self._texts(_latex_text, LATEX))
         lines += [r"\bottomrule", r"\end{tabular}"]
         return "\n".join(lines) + "\n"
 
@@ -132,12 +129,15 @@ class ScoreTable:
         headings = ["", "", *map(_markdown_text, self.columns)]
         lines = [self.title, "", _markdown_line(headings)]
         lines.append(_markdown_line(["---", "---", *["---:" for _ in self.columns]]))
-        for name, cells in self.rows.items():
-            texts = [self.marks[name], _markdown_text(name)]
-            texts += [self._cell(cell, MARKDOWN) for cell in cells]
-            lines.append(_markdown_line(texts))
+        lines += map(_markdown_line, self._texts(_markdown_text, MARKDOWN))
         lines += ["", self.note]
         return "\n".join(lines) + "\n"
+
+    def _texts(self, as_text: Callable[[str], str], marks: CellMarks) -> Iterator[list[str]]:
+        """The texts of each row: its mark, its name and its scores."""
+        for name, cells in self.rows.items():
+            scores = [self._cell(cell, marks) for cell in cells]
+            yield [self.marks[name], as_text(name), *scores]
 
     def _cell(self, cell: Cell, marks: CellMarks) -> str:
         """A score, its marks and its deviation."""

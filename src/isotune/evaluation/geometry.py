@@ -17,7 +17,8 @@ from torch.nn.functional import normalize
 
 from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
 from isotune.errors import InputError
-from isotune.evaluation.results import GeometryResult
+from isotune.evaluation.intervals import WithoutRows
+from isotune.evaluation.results import GeometryResult, geometry_scores
 from isotune.evaluation.vectors import (
     NO_ROWS,
     Floats,
@@ -93,7 +94,7 @@ def effective_rank(vectors: Tensor) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class GeometryTask:
+class GeometryTask(WithoutRows):
     """Pairs of sentences, some of which should lie close together.
 
     There are two sentences and a positive at least.
@@ -123,9 +124,18 @@ class GeometryTask:
                 f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs"
             )
 
+    @property
+    def score_names(self) -> list[str]:
+        """The names of the measures."""
+        return geometry_scores(self.name)
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different sentences of the pairs."""
+        return {"": list(dict.fromkeys(chain(*self.pairs)))}
+
     def score(self, encoder: SentenceEncoder) -> tuple[GeometryResult, Floats]:
         """Computes every measure on the encoder's vectors."""
-        sentences = list(dict.fromkeys(chain(*self.pairs)))
+        (sentences,) = self.texts().values()
         places = {sentence: place for place, sentence in enumerate(sentences)}
         encoded = sentence_vectors(encoder.encode, sentences, self.name)
         vectors = to_float64_device(encoded, encoder)  # [N, d]

@@ -23,6 +23,20 @@ MOST_COUNTS = 1_000_000
 """The product of rows and resamples that are held at a time, which bounds the memory."""
 
 
+class WithoutRows:
+    """A task whose score is not over rows, so that no rows can be drawn again."""
+
+    def resampled(
+        self,
+        values: Floats,
+        aggregation: Aggregation = "all",
+        metric: Metric = "spearman",
+        seed: int = 0,
+    ) -> dict[str, Floats]:
+        """No scores."""
+        return {}
+
+
 def resampled_correlations(
     pairs: ScoredPairs,
     cosines: Floats,

@@ -16,9 +16,10 @@ from isotune.data import LabelledSentence, ScoredPairs
 from isotune.errors import InputError
 from isotune.evaluation.classifiers import ClassifierResult, Rows
 from isotune.evaluation.copies import groups_of_copies
+from isotune.evaluation.intervals import WithoutRows
 from isotune.evaluation.results import NamedScores
 from isotune.evaluation.sts import correlations
-from isotune.evaluation.transfer import Part, TransferTask, pairs_with_itself
+from isotune.evaluation.transfer import TransferTask, pairs_with_itself, parts_of
 from isotune.evaluation.vectors import NO_ROWS, Floats, SentenceEncoder, sentence_vectors
 from isotune.methods.options import ClassifierOptions
 
@@ -74,13 +75,22 @@ class LabelsApart(TransferTask):
 
 
 @dataclass(frozen=True, eq=False)
-class NumbersApart:
+class NumbersApart(WithoutRows):
     """Numbers, or several labels a text: how well those of the rows set apart are predicted."""
 
     name: str
     train: Sequence[LabelledSentence]
     test: Sequence[LabelledSentence]
     options: ClassifierOptions
+
+    @property
+    def score_names(self) -> list[str]:
+        """The name of the task, which stands before that of each score."""
+        return [self.name]
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different texts of all rows."""
+        return {"": list(dict.fromkeys(row.sentence for row in (*self.train, *self.test)))}
 
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
         """Correlations of numbers; or F1 of several labels, over all labels and their mean."""
@@ -135,10 +145,6 @@ def rows_apart(
         return NumbersApart(name, train, test, options)
     unseen = sorted({row.label for row in test} - set(options.classes))
     labels = (*options.classes, *unseen)
-    numbers = {label: number for number, label in enumerate(labels)}
-    parts: dict[str, Part] = {}
-    for split, rows in (("train", train), ("test", test)):
-        texts, labels_of_rows = zip(*rows, strict=True)
-        parts[split] = [texts], np.array([numbers[label] for label in labels_of_rows])
+    parts = parts_of({"train": train, "test": test}, labels)
     groups = groups_of_copies([row.sentence for row in test])
     return LabelsApart(name, ChosenLogistic(train, options), parts, groups=groups, labels=labels)

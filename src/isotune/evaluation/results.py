@@ -28,8 +28,7 @@ RANKING_MEASURES = ("ndcg@10", "mrr@10", "recall@1", "recall@10", "recall@100")
 MEASURES = ("alignment", "uniformity", "mean_cosine", "effective_rank")
 """The measures of a vector space, which are no shares of 1."""
 
-FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
-"""The folders of a file in the name of a task."""
+_FOLDERS = re.compile(r"(?<![^:])/[^,]*/")
 
 
 def check_way(aggregation: str, metric: str) -> None:
@@ -72,6 +71,11 @@ MEASURE_TITLES: Mapping[str, str] = {
 
 ENDING = re.compile(rf"(?<=.)-({'|'.join(MEASURE_TITLES)})$", re.DOTALL)
 """What a score's name has behind that of its task."""
+
+
+def without_folders(name: str) -> str:
+    """The name of a task or a source, without the folders of the file in it."""
+    return _FOLDERS.sub("", name)
 
 
 def score_words(score: str) -> str:

@@ -26,7 +26,14 @@ from isotune.data.rows import Record, match_columns, normalized, to_rows
 from isotune.data.sources import Source, read_records
 from isotune.errors import InputError, as_input_error, counted, unknown
 from isotune.evaluation.copies import Groups, groups_of_copies, tell_copies
-from isotune.evaluation.results import RANKING_MEASURES, RetrievalResult
+from isotune.evaluation.intervals import resampled_means
+from isotune.evaluation.results import (
+    RANKING_MEASURES,
+    Aggregation,
+    Metric,
+    RetrievalResult,
+    ranking_scores,
+)
 from isotune.evaluation.task_rows import (
     AMONG,
     place_and_columns,
@@ -113,6 +120,28 @@ class RetrievalTask:
         The values are the measures, [N, measures].
         """
         return self.result_of(self.rankings(encoder))
+
+    @property
+    def score_names(self) -> list[str]:
+        """The names of the measures."""
+        return ranking_scores(self.name)
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different queries and documents."""
+        queries = list(dict.fromkeys(self.queries))
+        documents = list(dict.fromkeys(self.documents))
+        return {"query": queries, "document": documents}
+
+    def resampled(
+        self,
+        values: Floats,
+        aggregation: Aggregation = "all",
+        metric: Metric = "spearman",
+        seed: int = 0,
+    ) -> dict[str, Floats]:
+        """The means of the measures [N, measures] on samples of the queries."""
+        means = resampled_means(values, seed, self.groups)  # [resamples, measures]
+        return dict(zip(self.score_names, means.T, strict=True))
 
     def rankings(self, encoder: SentenceEncoder) -> NDArray[np.int64]:
         """The numbers of up to `DEPTH` documents for each query, [N, depth], the nearest first."""

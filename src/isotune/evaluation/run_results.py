@@ -4,13 +4,12 @@
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from pydantic import ConfigDict, computed_field
+from pydantic import ConfigDict, Field, computed_field
 
 from isotune.errors import counted
 from isotune.evaluation.results import (
-    FOLDERS,
     Correlation,
     Cost,
     Difference,
@@ -18,9 +17,11 @@ from isotune.evaluation.results import (
     Finite,
     Result,
     RetrievalResult,
+    TaskResult,
     TransferResult,
     interval_ends,
     score_words,
+    without_folders,
 )
 
 WORDS = {"NEW": "NEW", "KEEP": "KEEP {had}", "CAN'T TELL": "CAN'T TELL, keep {had} for now"}
@@ -39,6 +40,10 @@ TRAINED_ON = "it was trained on the rows that judge it; keep some rows out of th
 
 LEAST_SHARED = 0.1
 """Of a smaller score of the teachers, no share is told; it is 10 in tables, which print x 100."""
+
+Reason: TypeAlias = Literal["losses", "gains", "dev", "agreement", "nothing"]
+"""What a verdict rests on: tasks with a loss, tasks with a gain, the dev data, the agreement with
+the teachers, or no such score."""
 
 FIRST_MEASURE = {"retrieval": " (nDCG@10)", "transfer": " (accuracy)"}
 """What the scores of tasks of these kinds are."""
@@ -105,7 +110,7 @@ class WithWords(Result):
     @property
     def words(self) -> str:
         """The task, and its score without and with words."""
-        name = FOLDERS.sub("", self.gain.score)
+        name = without_folders(self.gain.score)
         alone = 100 * (self.score - self.gain.difference)
         measure = FIRST_MEASURE["retrieval"]
         return f"{name}{measure} {alone:.2f} -> {100 * self.score:.2f} ({self.gain.words})"
@@ -143,6 +148,9 @@ class Verdict(Result):
 
     but: str = ""
     """What speaks against the encoder kept, although it is advised, and what is better."""
+
+    rests_on: Annotated[Reason, Field(exclude=True, repr=False)] = "nothing"
+    """The scores that decided. The file of a run says nothing of this."""
 
     def __str__(self) -> str:
         said = f"{WORDS[self.word].format(had=self.had)}: {self.why}"
@@ -408,7 +416,6 @@ class RunEvaluation(Result):
                 if each.high < 0 and each.score in self.own_tasks:
                     rivals.setdefault(each.score, {})[control.name] = scores[each.score]
         kept = self.after.scores()
-        searches = {task.name for task in self.after.tasks if isinstance(task, RetrievalResult)}
         found = []
         for score, better in rivals.items():
             shortfall = Shortfall(
@@ -417,7 +424,7 @@ class RunEvaluation(Result):
                 kept[score],
                 better,
                 self._better_teachers(score),
-                is_search=score in searches,
+                is_search=score in self._names_of_searches,
             )
             found.append(shortfall)
         return found
@@ -454,8 +461,12 @@ class RunEvaluation(Result):
         """
         if not self.index_of:
             return []
-        names = {task.name for task in self.after.tasks if isinstance(task, RetrievalResult)}
-        return self._beside(names.intersection(self.own_tasks))
+        return self._beside(self._names_of_searches.intersection(self.own_tasks))
+
+    @property
+    def _names_of_searches(self) -> set[str]:
+        """The tasks of search."""
+        return {task.name for task in self.after.tasks if isinstance(task, RetrievalResult)}
 
     @property
     def _keeps_start_with_classifier(self) -> bool:
@@ -476,11 +487,12 @@ class RunEvaluation(Result):
         if self.index_of:
             return self._verdict_of_queries()
         if self.worse:
-            return Verdict(word="KEEP", why=f"{WORSE} {', '.join(self.worse)}")
+            why = f"{WORSE} {', '.join(self.worse)}"
+            return Verdict(word="KEEP", why=why, rests_on="losses")
         if self.dev and self.dev.after <= self.dev.before:
-            return Verdict(word="KEEP", why=DEV_GAINS_NOTHING)
+            return Verdict(word="KEEP", why=DEV_GAINS_NOTHING, rests_on="dev")
         if self.agreement and self.agreement.low <= 0:
-            return Verdict(word="KEEP", why=NOT_TAUGHT)
+            return Verdict(word="KEEP", why=NOT_TAUGHT, rests_on="agreement")
         return self._verdict_of_gains()
 
     def _verdict_of_queries(self) -> Verdict:
@@ -498,14 +510,14 @@ class RunEvaluation(Result):
         if self.searches:
             shares = ", ".join(each.part(self._short_name(each.score)) for each in self.searches)
             why = f"{index} it reaches this part of the teacher's nDCG@10: {shares}"
-            return Verdict(word="NEW", why=why)
+            return Verdict(word="NEW", why=why, rests_on="gains")
         if self.agreement is None:
             return Verdict(word="CAN'T TELL", why=f"nobody has judged a search {index}")
         if self.agreement.low > 0:
             why = f"{index} it agrees more with the teacher than an index of the start does"
-            return Verdict(word="NEW", why=why)
+            return Verdict(word="NEW", why=why, rests_on="agreement")
         why = f"{index} it agrees no more with the teacher than an index of the start does"
-        return Verdict(word="CAN'T TELL", why=why)
+        return Verdict(word="CAN'T TELL", why=why, rests_on="agreement")
 
     @property
     def words_that_pay(self) -> list[WithWords]:
@@ -538,15 +550,17 @@ class RunEvaluation(Result):
 
     def _verdict_of_gains(self) -> Verdict:
         """The verdict where nothing is worse, by the gains on what speaks for the user's text."""
-        gains: Sequence[Difference | DevGain] = self._judging_differences or self._own_dev
+        gains: list[Difference | DevGain] = [*self._judging_differences]
+        if not gains and self.own_dev:
+            gains = [self.own_dev]
         if any(gain.low > 0 for gain in gains):
-            return Verdict(word="NEW", why="the gain is more than chance")
+            return Verdict(word="NEW", why="the gain is more than chance", rests_on="gains")
         if gains:
             return Verdict(word="CAN'T TELL", why="the change may be chance")
         if self.trained_on:
             return Verdict(word="CAN'T TELL", why=TRAINED_ON)
         if self.agreement and not self.start_is_encoder:
-            return Verdict(word="NEW", why=LIKE_TEACHERS)
+            return Verdict(word="NEW", why=LIKE_TEACHERS, rests_on="agreement")
         if self.agreement:
             return Verdict(word="CAN'T TELL", why=TAUGHT)
         return Verdict(word="CAN'T TELL", why=UNJUDGED)
@@ -557,11 +571,11 @@ class RunEvaluation(Result):
         return [each for each in self.differences if each.score in self.own_tasks]
 
     @property
-    def _own_dev(self) -> list[DevGain]:
+    def own_dev(self) -> DevGain | None:
         """The gain on the dev data, if these speak for the user's text."""
         if self.dev is None or self.dev_is_general or self.dev.name in self.trained_on:
-            return []
-        return [self.dev]
+            return None
+        return self.dev
 
     @property
     def _counted_differences(self) -> list[Difference]:
@@ -577,8 +591,8 @@ class RunEvaluation(Result):
 
     def _short_name(self, score: str) -> str:
         """A score's name without the folders of a file, if no other score has that name."""
-        short = [FOLDERS.sub("", each.score) for each in self.differences]
-        name = FOLDERS.sub("", score)
+        short = [without_folders(each.score) for each in self.differences]
+        name = without_folders(score)
         return name if short.count(name) == 1 else score
 
     @property
@@ -593,7 +607,7 @@ class RunEvaluation(Result):
             gains.append(Gain("labels", "", *self.labels))
         dev = self.dev
         if dev:
-            name = FOLDERS.sub("", dev.name)
+            name = without_folders(dev.name)
             gain = Gain("dev", name, dev.before, dev.after, dev.low, dev.high)
             gains.append(gain._replace(chose_step=not self.index_of))
         told = self.agreement
@@ -630,21 +644,13 @@ class RunEvaluation(Result):
         return next(iter([*self._deciding(judging), *judging, *self.gains]), None)
 
     def _deciding(self, judging: Sequence[Gain]) -> list[Gain]:
-        """The gains that the words of the verdict are about; `judging` are those that may judge."""
-        verdict = self.verdict
-        if self.index_of and not self.searches:
-            return self._gains_of("agreement")
-        if verdict.why.startswith(WORSE):
+        """The gains that the verdict rests on; `judging` are those that may judge."""
+        rests_on = self.verdict.rests_on
+        if rests_on == "losses":
             return [gain for gain in self._gains_of("task") if gain.name in self.worse]
-        if verdict.why == LIKE_TEACHERS:
-            return self._gains_of("agreement")
-        if verdict.word == "NEW":
+        if rests_on == "gains":
             return [gain for gain in judging if gain.low is not None and gain.low > 0]
-        if verdict.why == DEV_GAINS_NOTHING:
-            return self._gains_of("dev")
-        if verdict.why == NOT_TAUGHT:
-            return self._gains_of("agreement")
-        return []
+        return self._gains_of(rests_on)
 
     def _gains_of(self, kind: str) -> list[Gain]:
         return [gain for gain in self.gains if gain.kind == kind]
@@ -680,12 +686,10 @@ class RunEvaluation(Result):
 
     def measure_of(self, score: str) -> str:
         """What the score of a task is, if it is no correlation, such as " (nDCG@10)"."""
-        for task in self.after.tasks:
-            if task.name == score and task.kind == "retrieval" and self.index_of:
-                return " (nDCG@10 in the teacher's index)"
-            if task.name == score:
-                return FIRST_MEASURE.get(task.kind, "")
-        return ""
+        if self.index_of and score in self._names_of_searches:
+            return " (nDCG@10 in the teacher's index)"
+        kinds = {task.name: task.kind for task in self.after.tasks}
+        return FIRST_MEASURE.get(kinds.get(score, ""), "")
 
     def beside_words(self, name: Callable[[str], str] | None = None) -> str:
         """How near the encoder kept is to its teachers, and how fast; empty without teachers.
@@ -712,26 +716,28 @@ class RunEvaluation(Result):
         It is empty if the run keeps no such classifier.
         """
         for task in self.after.tasks:
-            if not self.classified or task.name != self.classified:
-                continue
-            if not isinstance(task, TransferResult):
-                values = [f"{name} {100 * value:.2f}" for name, value in task.scores().items()]
-                return f"the classifier, on the rows set apart: {', '.join(values)}"
-            rivals = []
-            if self.selected_step:
-                before = self.before.scores()[task.name]
-                rivals.append(f"one on the start's vectors {100 * before:.2f}")
-            for control in reversed(self.after.controls):
-                scores = control.scores()
-                if task.name in scores:
-                    rivals.append(f"{control.name} {100 * scores[task.name]:.2f}")
-            beside = ", ".join(rivals)
-            rows = counted(task.rows, "row")
-            return (
-                f"the classifier labels {100 * task.accuracy:.2f} % of {rows} set apart right "
-                f"({beside})"
-            )
+            if task.name == self.classified:
+                return self._words_of_classifier(task)
         return ""
+
+    def _words_of_classifier(self, task: TaskResult) -> str:
+        """The scores on the rows set apart; of a label a text, beside those of its rivals."""
+        if not isinstance(task, TransferResult):
+            values = [f"{name} {100 * value:.2f}" for name, value in task.scores().items()]
+            return f"the classifier, on the rows set apart: {', '.join(values)}"
+        rivals = []
+        if self.selected_step:
+            before = self.before.scores()[task.name]
+            rivals.append(f"one on the start's vectors {100 * before:.2f}")
+        for control in reversed(self.after.controls):
+            scores = control.scores()
+            if task.name in scores:
+                rivals.append(f"{control.name} {100 * scores[task.name]:.2f}")
+        rows = counted(task.rows, "row")
+        return (
+            f"the classifier labels {100 * task.accuracy:.2f} % of {rows} set apart right "
+            f"({', '.join(rivals)})"
+        )
 
     @property
     def all_changes(self) -> list[str]:
@@ -758,7 +764,7 @@ class RunEvaluation(Result):
 
 def teacher_words(names: Sequence[str]) -> str:
     """The teachers as logs name them, such as "the teacher all-minilm"."""
-    short = [FOLDERS.sub("", name) for name in names]
+    short = [without_folders(name) for name in names]
     if len(short) == 1:
         return f"the teacher {short[0]}"
     return f"the teachers {' and '.join(short)}"

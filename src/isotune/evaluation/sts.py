@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation.copies import Groups
-from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
+from isotune.evaluation.intervals import resampled_correlations
+from isotune.evaluation.results import Aggregates, Aggregation, Metric, STSResult, SubsetResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
 
@@ -46,6 +47,28 @@ class STSTask:
         """
         cosines = cosine_similarities(encoder, self.pairs)
         return score(self.pairs, cosines), cosines
+
+    @property
+    def score_names(self) -> list[str]:
+        """The name of the task."""
+        return [self.name]
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different sentences of the pairs."""
+        return {"": list(dict.fromkeys(self.pairs.sentence1 + self.pairs.sentence2))}
+
+    def resampled(
+        self,
+        values: Floats,
+        aggregation: Aggregation = "all",
+        metric: Metric = "spearman",
+        seed: int = 0,
+    ) -> dict[str, Floats]:
+        """The correlations on samples of the pairs, by their cosines [N]."""
+        correlations = resampled_correlations(
+            self.pairs, values, aggregation, metric, seed=seed, groups=self.groups
+        )
+        return {self.name: correlations}
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:

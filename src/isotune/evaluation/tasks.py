@@ -16,17 +16,10 @@ from isotune.data.sources import Source, is_table
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.copies import groups_of_copies, tell_copies
-from isotune.evaluation.geometry import GeometryTask, load_geometry
-from isotune.evaluation.intervals import resampled_correlations, resampled_macro_f1, resampled_means
+from isotune.evaluation.geometry import load_geometry
+from isotune.evaluation.intervals import WithoutRows
 from isotune.evaluation.labelled import LabelsApart
-from isotune.evaluation.results import (
-    Aggregation,
-    Metric,
-    NamedScores,
-    TaskResult,
-    geometry_scores,
-    ranking_scores,
-)
+from isotune.evaluation.results import Aggregation, Metric, NamedScores, TaskResult
 from isotune.evaluation.retrieval import RetrievalTask, load_retrieval
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.task_rows import (
@@ -38,7 +31,6 @@ from isotune.evaluation.task_rows import (
 )
 from isotune.evaluation.transfer import (
     ClassificationTask,
-    TransferTask,
     load_classification,
     load_transfer,
 )
@@ -62,40 +54,34 @@ class Task(Protocol):
             InputError: the vectors are not finite, or the space has collapsed.
         """
 
+    @property
+    def score_names(self) -> list[str]:
+        """The names of its scores, as far as they are known before an encoder is scored."""
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different texts that it encodes, by the role whose prompt they get; "" is no role.
+
+        There are none if only a plugin knows them.
+        """
+
+    def resampled(
+        self,
+        values: Floats,
+        aggregation: Aggregation = "all",
+        metric: Metric = "spearman",
+        seed: int = 0,
+    ) -> dict[str, Floats]:
+        """Its scores [resamples] on samples of its rows; none if it has no rows to draw.
+
+        The values of the rows are those that `score` gives. Copies of the user's own rows are drawn
+        together.
+        """
+
 
 DevTask: TypeAlias = STSTask | RetrievalTask | ClassificationTask | LabelsApart
 """A task that can choose a step."""
 TaskSource: TypeAlias = str | Path | TaskRows
 """A task as users name it: its name, a file, or rows from memory."""
-RowTask: TypeAlias = DevTask | TransferTask
-"""A task whose score is over rows, so that these can be drawn again."""
-
-
-def resampled(
-    task: RowTask,
-    values: Floats,
-    aggregation: Aggregation = "all",
-    metric: Metric = "spearman",
-    seed: int = 0,
-) -> dict[str, Floats]:
-    """A task's scores [resamples] on samples of its rows.
-
-    The values of the rows are those that the task's `score` gives. Copies of the user's own rows
-    are drawn together.
-    """
-    groups = task.groups
-    if isinstance(task, STSTask):
-        correlations = resampled_correlations(
-            task.pairs, values, aggregation, metric, seed=seed, groups=groups
-        )
-        return {task.name: correlations}
-    if isinstance(task, RetrievalTask):
-        means = resampled_means(values, seed, groups)  # [resamples, measures]
-        return dict(zip(ranking_scores(task.name), means.T, strict=True))
-    samples = {task.name: resampled_means(values[:, 0] == values[:, 1], seed, groups)}
-    if task.macro_f1:
-        samples[f"{task.name}-macro-f1"] = resampled_macro_f1(values[:, :2], seed, groups)
-    return samples
 
 
 class NamedTask(NamedTuple):
@@ -183,11 +169,20 @@ TASKS: Registry[NamedTask] = Registry("task", _own_tasks())
 
 
 @dataclass(frozen=True)
-class FunctionTask:
+class FunctionTask(WithoutRows):
     """A task that a function of the encoder is."""
 
     name: str
     function: Callable[[SentenceEncoder], float | Mapping[str, float]]
+
+    @property
+    def score_names(self) -> list[str]:
+        """The name of its score; the function may give several, which only it knows."""
+        return [self.name]
+
+    def texts(self) -> dict[str, list[str]]:
+        """No texts: only the function knows what it encodes."""
+        return {}
 
     def score(self, encoder: SentenceEncoder) -> tuple[NamedScores, Floats]:
         """Scores the encoder.
@@ -273,7 +268,7 @@ def load_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[T
     found = [_find(task) for task in named_tasks(tasks)]
     _refuse_repeated([task.name for task in found], "the name")
     loaded = [task.read() for task in found]
-    _refuse_repeated(chain.from_iterable(map(score_names, loaded)), "a score")
+    _refuse_repeated(chain.from_iterable(task.score_names for task in loaded), "a score")
     return loaded
 
 
@@ -282,43 +277,6 @@ def _refuse_repeated(names: Iterable[str], what: str) -> None:
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
         raise InputError(f"{count} tasks have {what} {name!r}; give TaskRows another name")
-
-
-def score_names(task: Task) -> list[str]:
-    """The names of a task's scores, as far as they are known before the task is scored."""
-    if isinstance(task, RetrievalTask):
-        return ranking_scores(task.name)
-    if isinstance(task, GeometryTask):
-        return geometry_scores(task.name)
-    names = [task.name]
-    if isinstance(task, TransferTask):
-        if task.f1:
-            names.append(f"{task.name}-f1")
-        if task.macro_f1:
-            names.append(f"{task.name}-macro-f1")
-    return names
-
-
-def texts_of(task: Task) -> dict[str, list[str]]:
-    """The different texts that a task encodes, by the role whose prompt they get; "" is no role.
-
-    There are none if only a plugin knows them.
-    """
-    return {role: list(dict.fromkeys(texts)) for role, texts in _all_texts(task).items()}
-
-
-def _all_texts(task: Task) -> dict[str, Iterable[str]]:
-    """The texts of `texts_of`, of which some may be the same."""
-    if isinstance(task, STSTask):
-        return {"": task.pairs.sentence1 + task.pairs.sentence2}
-    if isinstance(task, GeometryTask):
-        return {"": chain(*task.pairs)}
-    if isinstance(task, TransferTask):
-        columns = [column for texts, _ in task.parts.values() for column in texts]
-        return {"": chain(*columns)}
-    if isinstance(task, RetrievalTask):
-        return {"query": task.queries, "document": task.documents}
-    return {}
 
 
 def named_tasks(tasks: TaskSource | Sequence[TaskSource] | None = None) -> list[TaskSource]:

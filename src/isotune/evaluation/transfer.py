@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -31,9 +31,10 @@ from isotune.evaluation.classifiers import (
     SentEval,
 )
 from isotune.evaluation.copies import Groups, groups_of_copies, number_of_copies, tell_copies
+from isotune.evaluation.intervals import resampled_macro_f1, resampled_means
 from isotune.evaluation.metrics import compute_metric
 from isotune.evaluation.probes import Integers
-from isotune.evaluation.results import TransferResult
+from isotune.evaluation.results import Aggregation, Metric, TransferResult
 from isotune.evaluation.task_rows import rows_of
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
@@ -113,12 +114,46 @@ class TransferTask:
             columns.append(outcome.chances)
         return result, np.stack(columns, 1).astype(np.float64)
 
+    @property
+    def score_names(self) -> list[str]:
+        """The name of the task for the accuracy, and those of the F1 that are reported."""
+        names = [self.name]
+        if self.f1:
+            names.append(f"{self.name}-f1")
+        if self.macro_f1:
+            names.append(f"{self.name}-macro-f1")
+        return names
+
+    def texts(self) -> dict[str, list[str]]:
+        """The different texts of all splits."""
+        return {"": list(dict.fromkeys(chain(*self._columns)))}
+
+    def resampled(
+        self,
+        values: Floats,
+        aggregation: Aggregation = "all",
+        metric: Metric = "spearman",
+        seed: int = 0,
+    ) -> dict[str, Floats]:
+        """The accuracy, and macro F1 if it is reported, on samples of the rows that are tested."""
+        is_right = values[:, 0] == values[:, 1]  # [N]
+        samples = {self.name: resampled_means(is_right, seed, self.groups)}
+        if self.macro_f1:
+            macro_f1 = resampled_macro_f1(values[:, :2], seed, self.groups)
+            samples[f"{self.name}-macro-f1"] = macro_f1
+        return samples
+
+    @property
+    def _columns(self) -> list[Sequence[str]]:
+        """The columns of texts of all splits."""
+        return [column for texts, _ in self.parts.values() for column in texts]
+
     def _encode(self, encoder: SentenceEncoder) -> dict[str, Rows]:
         """The features and the class numbers of each split.
 
         All distinct sentences are encoded at once.
         """
-        columns = [column for texts, _ in self.parts.values() for column in texts]
+        columns = self._columns
         sentences = list(chain.from_iterable(columns))
         vectors = sentence_vectors(encoder.encode, sentences, self.name)
         blocks = iter(to_float64_device(vectors, encoder).split(list(map(len, columns))))  # [n, d]
@@ -150,16 +185,24 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
     for split in DATASETS[dataset].splits:
         rows[split] = sorted(map(tuple, read(f"{dataset}:{split}", kind, columns)), key=_by_length)
     labels = sorted({row[-1] for row in rows["train"]})
+    for split, part in rows.items():
+        unseen = {row[-1] for row in part}.difference(labels)
+        if unseen:
+            names = first_names(sorted(unseen))
+            raise InputError(f"{dataset}:{split}: its labels are not in train: {names}")
+    return TransferTask(name, classifier, parts_of(rows, labels), f1=is_paired)
+
+
+def parts_of(
+    rows: Mapping[str, Iterable[tuple[Any, ...]]], labels: Sequence[str]
+) -> dict[str, Part]:
+    """The parts of labelled rows by split; a class has the number of its place in `labels`."""
     numbers = {label: number for number, label in enumerate(labels)}
     parts: dict[str, Part] = {}
-    for split, part in rows.items():
-        *texts, labels_of_rows = zip(*part, strict=True)
-        unseen = sorted(set(labels_of_rows) - numbers.keys())
-        if unseen:
-            names = first_names(unseen)
-            raise InputError(f"{dataset}:{split}: its labels are not in train: {names}")
+    for split, rows_of_split in rows.items():
+        *texts, labels_of_rows = zip(*rows_of_split, strict=True)
         parts[split] = texts, np.array([numbers[label] for label in labels_of_rows])
-    return TransferTask(name, classifier, parts, f1=is_paired)
+    return parts
 
 
 def _by_length(row: tuple[str, ...]) -> tuple[int | str, ...]:

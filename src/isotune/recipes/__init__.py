@@ -182,11 +182,7 @@ def resolve(
     if pairs:
         if "columns" in options:
             raise InputError("pairs and columns both name columns; give one of them")
-        if isinstance(pairs, str) or len(pairs) != 2:
-            raise InputError(f"pairs: the names of two columns are needed, not {pairs!r:.80}")
-        if pairs[0] == pairs[1]:
-            raise InputError(f"pairs name the column {pairs[0]!r} twice; name two columns")
-        changes["columns"] = dict(zip(("sentence1", "sentence2"), pairs, strict=True))
+        changes["columns"] = _columns_of(pairs)
     name = str(recipe or method or "options")
     table = starting_table(recipe, method, options.get("model"), pairs, options.get("teachers"))
     resolved = Recipe.from_table(table, name)
@@ -203,6 +199,16 @@ def resolve(
 
         resolved = resolved.with_sources(stand_ins)
     return resolved
+
+
+def _columns_of(pairs: Sequence[str]) -> dict[str, str]:
+    """The columns of two texts that belong together, by their fields; refuses other names."""
+    if isinstance(pairs, str) or len(pairs) != 2:
+        raise InputError(f"pairs: the names of two columns are needed, not {pairs!r:.80}")
+    first, second = pairs
+    if first == second:
+        raise InputError(f"pairs name the column {first!r} twice; name two columns")
+    return {"sentence1": first, "sentence2": second}
 
 
 def _split_shares(sources: Sequence[str]) -> tuple[list[str], list[float]]:

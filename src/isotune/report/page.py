@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data.datasets import is_stand_in
 from isotune.evaluation.examples import EXAMPLES, Examples, Neighbours
-from isotune.evaluation.results import FOLDERS, Correlations, Evaluation, printed, unbeaten_lines
+from isotune.evaluation.results import (
+    Correlations,
+    Evaluation,
+    printed,
+    unbeaten_lines,
+    without_folders,
+)
 from isotune.evaluation.run_results import FIRST_MEASURE, RunEvaluation, place_of_step
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.text_changes import CHANGES, NEIGHBOURS, NewNearest, TextChanges
@@ -318,11 +324,11 @@ def _summary(
 
 def _made(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     """What the run made, by the names of model and data without their folders."""
-    model = FOLDERS.sub("", recipe.get("model") or BUNDLED_MODEL)
+    model = without_folders(recipe.get("model") or BUNDLED_MODEL)
     sources = list(dict.fromkeys(chain(*(feed["sources"] for feed in data.values()))))
     if not sources:
         return model
-    return f"{model}, trained on {', '.join(FOLDERS.sub('', source) for source in sources)}"
+    return f"{model}, trained on {', '.join(without_folders(source) for source in sources)}"
 
 
 def _remarks(

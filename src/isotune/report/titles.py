@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from isotune.data.records import FORMATS
-from isotune.evaluation.results import ENDING, FOLDERS, MEASURE_TITLES
+from isotune.evaluation.results import ENDING, MEASURE_TITLES, without_folders
 from isotune.evaluation.task_rows import place_and_others
 from isotune.evaluation.tasks import task_title
 
@@ -57,4 +57,4 @@ def score_titles(scores: Iterable[str]) -> dict[str, str]:
 
 def _file_title(data: str) -> str:
     """The name of a task's data, without folders and columns."""
-    return task_title(COLUMNS.sub(r"\1", FOLDERS.sub("", data)))
+    return task_title(COLUMNS.sub(r"\1", without_folders(data)))

@@ -32,7 +32,7 @@ def reason(evaluation: RunEvaluation) -> str:
     """The reason of the verdict, with the titles of tasks."""
     verdict = evaluation.verdict
     why = verdict.why
-    if why.startswith(WORSE):
+    if verdict.rests_on == "losses":
         why = f"{WORSE} {', '.join(map(score_title, evaluation.worse))}"
     if verdict.but:
         why += f", but {evaluation.shortcomings(score_title)}"
@@ -134,8 +134,8 @@ def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list
         return []
     if evaluation.index_of:
         return _open_questions_of_search(evaluation)
-    dev = evaluation.dev
-    if dev and not evaluation.dev_is_general and dev.name not in evaluation.trained_on:
+    dev = evaluation.own_dev
+    if dev:
         if evaluation.verdict.word == "CAN'T TELL":
             return ["To be sure, score more pairs with isotune label."]
         return [f"The {dev.unit} that choose the step show a little more gain than others would."]

@@ -33,7 +33,7 @@ from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.copies import groups_of_copies
 from isotune.evaluation.labelled import LabelsApart
 from isotune.evaluation.retrieval import task_of_pairs
-from isotune.evaluation.transfer import Part
+from isotune.evaluation.transfer import parts_of
 from isotune.methods.options import (
     ApartOptions,
     FinetunePairOptions,
@@ -121,11 +121,7 @@ class SetApart:
     def _classification(self) -> TransferTask:
         """A classifier on the vectors of the rows to train on, tested on the rows set apart."""
         names = sorted({str(row[-1]) for row in (*self.train, *self.test)})
-        numbers = {name: number for number, name in enumerate(names)}
-        parts: dict[str, Part] = {}
-        for split, rows in (("train", self.train), ("test", self.test)):
-            *columns, labels = map(list, zip(*rows, strict=True))
-            parts[split] = columns, np.array([numbers[label] for label in labels])
+        parts = parts_of({"train": self.train, "test": self.test}, names)
         texts, _ = parts["test"]
         groups = groups_of_copies(*texts)
         if len(texts) == 1:

@@ -77,10 +77,12 @@ def _records_apart(divided: DividedRows, recipe: Recipe) -> Iterator[Record]:
             for number, record in file.records:
                 columns = _columns(divided.row_type, list(record), recipe)
                 place = f"{file.place}:{number}"
-                for column in _texts(columns, divided.row_type):
-                    if copy_key(text_value(record[column], column, place)) in texts:
-                        yield record
-                        break
+                found = [
+                    copy_key(text_value(record[column], column, place))
+                    for column in _texts(columns, divided.row_type)
+                ]
+                if not texts.isdisjoint(found):
+                    yield record
 
 
 def _texts(values: Sequence[T], row_type: type[Row]) -> Sequence[T]:

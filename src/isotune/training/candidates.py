@@ -14,7 +14,6 @@ scored, is not kept.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +126,7 @@ class Candidates:
         if choice.kept.dev is not None:
             progress.best_score = choice.kept.dev.value
         path = self._run.folder / progress.best_file
-        self._run.workers.on_rank_zero(partial(save_tensors, path, weights))
+        self._run.workers.on_rank_zero(save_tensors, path, weights)
 
     def _choose(self) -> Choice:
         if self._selection.scorer is None:

@@ -59,19 +59,16 @@ def find_judges(recipe: Recipe, candidates: CandidateJudges, trained: Collection
     text_is_general = any(is_general(source) for source in text)
     # The general pairs speak for a run on their own text that was asked to be judged by them.
     general_pairs_may_judge = text_is_general and GENERAL_TASK in recipe.tasks
-    mute = set()
-    for name, source in candidates.sources.items():
-        if source in trained:
-            mute.add(name)
-        if is_general(name) and not general_pairs_may_judge:
-            mute.add(name)
-    may_judge = set()
+    mute = {name for name, source in candidates.sources.items() if source in trained}
+    if not general_pairs_may_judge:
+        mute |= set(filter(is_general, candidates.sources))
     # Tasks that the user did not name judge nothing: they are of other texts, unless they are the
     # user's rows that were set apart.
     named = {*candidates.sources, *candidates.others}
-    has_apart = not {labels.NAME, apart.NAME}.isdisjoint(named)
-    if recipe.tasks or has_apart:
-        may_judge = {name for name in named if not _is_mute(name, mute)}
+    has_apart = not named.isdisjoint({labels.NAME, apart.NAME})
+    if not recipe.tasks and not has_apart:
+        mute = named
+    may_judge = {name for name in named if not _is_mute(name, mute)}
     judging = {*candidates.sources.values(), candidates.dev}
     return Judges(
         tasks=frozenset(may_judge),

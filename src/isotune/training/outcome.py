@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -228,22 +228,25 @@ class Yardsticks:
     @cached_property
     def start(self) -> MeasuredEncoder:
         """What the start is compared by."""
-        measure = partial(measure_encoder, self.model, self._options, self.compared_on)
-        return self._run.workers.on_rank_zero(measure)
+        return self._run.workers.on_rank_zero(
+            measure_encoder, self.model, self._options, self.compared_on
+        )
 
     @cached_property
     def teachers(self) -> MeasuredTeachers | None:
         """What the teachers are compared by; None in a run without teachers."""
         on = self.compared_on
-        measure = partial(measure_teachers, on.teachers, on.tasks, on.held_out, self._run.recorder)
-        return self._run.workers.on_rank_zero(measure)
+        return self._run.workers.on_rank_zero(
+            measure_teachers, on.teachers, on.tasks, on.held_out, self._run.recorder
+        )
 
     def tell_time_of_teachers(self) -> None:
         """Says how long the teachers will take for the tasks, if there are teachers."""
         on = self.compared_on
         if on.teachers:
-            tell = partial(tell_time_of_teachers, on.teachers, on.tasks, self._run.recorder)
-            self._run.workers.on_rank_zero(tell)
+            self._run.workers.on_rank_zero(
+                tell_time_of_teachers, on.teachers, on.tasks, self._run.recorder
+            )
 
     def seconds(self) -> float:
         """Measures both; gives the seconds that the start took, as the kept encoder will."""
@@ -325,18 +328,15 @@ def compare_with_start(
 ) -> RunEvaluation:
     """Measures the kept encoder, the start and the teachers, and writes what differs."""
     recorder = run.recorder
+    on_rank_zero = run.workers.on_rank_zero
     compared_on = yardsticks.compared_on
-    names = ", ".join(task.name for task in compared_on.tasks)
-    evaluated = "this encoder and the start"
+    evaluated = ["this encoder", "the start"]
     if compared_on.teachers:
-        evaluated = f"this encoder, the start and {teacher_words(compared_on.teachers)}"
-    recorder.say(f"encoder: {kept}, from {progress.place_of_best}; evaluating {evaluated}: {names}")
+        evaluated.append(teacher_words(compared_on.teachers))
+    _tell_what_is_evaluated(recorder, evaluated, compared_on.tasks, kept, progress)
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, _why_the_start(recipe))
-    encoders = 2
-    if compared_on.teachers:
-        encoders += 1
-    recorder.start("evaluation", 0, encoders)
+    recorder.start("evaluation", 0, len(evaluated))
     before = yardsticks.start
     recorder.advance()
     teachers = yardsticks.teachers
@@ -344,12 +344,11 @@ def compare_with_start(
         recorder.advance()
     index_of = teacher_of_space(recipe, kept, progress.best_step)
     if progress.best_step or compared_on.reshaped:
-        measure_kept = partial(_measure_kept, kept, compared_on, index_of, recorder)
-        after = run.workers.on_rank_zero(measure_kept)
+        after = on_rank_zero(_measure_kept, kept, compared_on, index_of, recorder)
     else:
-        after = run.workers.on_rank_zero(partial(_of_copy, before, kept, compared_on))
+        after = on_rank_zero(_of_copy, before, kept, compared_on)
     recorder.advance()
-    compare = partial(
+    taught = on_rank_zero(
         agreement_with,
         teachers,
         before.held_out,
@@ -357,7 +356,6 @@ def compare_with_start(
         compared_on.held_out,
         index_of,
     )
-    taught = run.workers.on_rank_zero(compare)
     comparison = _comparison(run, recipe, compared_on, progress, before, after)
     added = {
         "agreement": taught.agreement,
@@ -368,9 +366,23 @@ def compare_with_start(
     }
     comparison = comparison.model_copy(update=added)
     _tell(recorder, comparison, after)
-    write = partial(_write, run, comparison, yardsticks, after, taught.examples)
-    run.workers.on_rank_zero(write)
+    on_rank_zero(_write, run, comparison, yardsticks, after, taught.examples)
     return comparison
+
+
+def _tell_what_is_evaluated(
+    recorder: Recorder,
+    encoders: Sequence[str],
+    tasks: Sequence[Task],
+    kept: Path,
+    progress: Progress,
+) -> None:
+    *others, last = encoders
+    names = ", ".join(task.name for task in tasks)
+    recorder.say(
+        f"encoder: {kept}, from {progress.place_of_best}; evaluating {', '.join(others)} and "
+        f"{last}: {names}"
+    )
 
 
 def _measure_kept(

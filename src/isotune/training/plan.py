@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -75,8 +75,9 @@ def choose_recipe(request: Request, workers: Workers) -> ChosenRecipe:
     chosen_by_model = ""
     if not choice.recipe and not choice.method:
         teachers = request.options.get("teachers")
-        fit = partial(recipe_of_model, request.model, choice.pairs, teachers)
-        chosen_by_model = workers.on_rank_zero(fit)
+        chosen_by_model = workers.on_rank_zero(
+            recipe_of_model, request.model, choice.pairs, teachers
+        )
     recipe = resolve(
         request.sources if request.rows is None else None,
         choice.recipe or chosen_by_model,
@@ -100,9 +101,9 @@ def _check_columns(recipe: Recipe) -> None:
     for source in filter(is_file, recipe.data):
         for file in read_records(source, RowQuery(Sentence)):
             for _, record in islice(file.records, 1):
-                for column in recipe.columns.values():
-                    if column not in record:
-                        raise no_column(file.place, column, list(record))
+                missing = [column for column in recipe.columns.values() if column not in record]
+                if missing:
+                    raise no_column(file.place, missing[0], list(record))
 
 
 def _faster_precision() -> str:

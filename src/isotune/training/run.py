@@ -9,7 +9,6 @@ stages (`stage.py`), finish (`outcome.py`).
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
@@ -209,8 +208,9 @@ class _Run:
             self.recorder.say(self.opened.lost)
         divided = self._divided_rows()
         if divided:
-            write = partial(write_rows_apart, divided, self.recipe, self.folder)
-            self.apart_file = self.workers.on_rank_zero(write)
+            self.apart_file = self.workers.on_rank_zero(
+                write_rows_apart, divided, self.recipe, self.folder
+            )
         evaluation_data = load_evaluation_data(self.recipe, divided)
         run_data = RunData(self.recipe, self.rows, divided, evaluation_data.pairs, self.context)
         # This is cheaper than to load the start.
@@ -285,9 +285,7 @@ class _Run:
         if len(start.heads) != len(encoder.heads):
             return
         before = yardsticks.start.on_tasks
-        gain = self.workers.on_rank_zero(
-            partial(gain_of_tuning, labelled.task(), before, encoder.eval())
-        )
+        gain = self.workers.on_rank_zero(gain_of_tuning, labelled.task(), before, encoder.eval())
         keeps = gain.low > 0
         verdict = "more than chance, so the tuned encoder is kept"
         if not keeps:
@@ -391,22 +389,21 @@ class _Run:
         progress = self.progress
         signal = self.context.stop.received
         heads = self._heads_by_task()
-        save = partial(save_kept, encoder, self.folder, heads)
-        kept_folder = self.workers.on_rank_zero(save)
+        kept_folder = self.workers.on_rank_zero(save_kept, encoder, self.folder, heads)
         if signal and not progress.over:
             self.recorder.say(f"encoder so far: {kept_folder}, from {progress.place_of_best}")
             return Result(self.folder, None, None, signal.name)
         comparison = compare_with_start(
             self.context, self.recipe, yardsticks, kept_folder, progress
         )
-        self.workers.on_rank_zero(partial(write_card, encoder, kept_folder))
+        self.workers.on_rank_zero(write_card, encoder, kept_folder)
         if progress.best_step == 0 and not plan.reshaped:
             # The kept encoder is the start, which was trained on no row.
-            self.workers.on_rank_zero(partial(remove, self.folder / TRAINED_ROWS))
+            self.workers.on_rank_zero(remove, self.folder / TRAINED_ROWS)
         # After `TrainingFailed`, the report tells of a run that is not finished.
         finished = progress.over and progress.stage == len(self.recipe.stages) - 1
         if not finished:
-            report = self.workers.on_rank_zero(partial(write_report, self.folder))
+            report = self.workers.on_rank_zero(write_report, self.folder)
             return Result(self.folder, report, comparison, None)
         ended = EndedRun(
             self.folder,
@@ -418,10 +415,10 @@ class _Run:
             self.apart_file,
         )
         try:
-            suggestions = self.workers.on_rank_zero(partial(write_what_next, ended))
+            suggestions = self.workers.on_rank_zero(write_what_next, ended)
         finally:
             # The run is whole without suggestions, also if Ctrl-C or a full disk ends these.
-            report = self.workers.on_rank_zero(partial(write_report, self.folder))
+            report = self.workers.on_rank_zero(write_report, self.folder)
             self._mark_finished()
         for line in suggestions:
             self.recorder.say(line)
@@ -443,5 +440,5 @@ class _Run:
 
     def _mark_finished(self) -> None:
         self.workers.on_rank_zero(self.recorder.sync)
-        self.workers.on_rank_zero(partial(run_folder.mark_finished, self.folder))
-        self.workers.on_rank_zero(partial(run_folder.remove_checkpoints, self.folder))
+        self.workers.on_rank_zero(run_folder.mark_finished, self.folder)
+        self.workers.on_rank_zero(run_folder.remove_checkpoints, self.folder)

@@ -192,8 +192,7 @@ class RunData:
             self._record(stage_title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(data_title, store.fingerprint, length, method)
             self._describe_overlap(shared)
-        save = partial(trained_rows.save, self.run.folder / TRAINED_ROWS)
-        self.run.workers.on_rank_zero(save)
+        self.run.workers.on_rank_zero(trained_rows.save, self.run.folder / TRAINED_ROWS)
         dev = self._load_scored(method.scored("dev"), build)
         test = self._load_scored(method.scored("test"), build)
         first = next(iter(feeds.values()))
@@ -374,7 +373,7 @@ class RunData:
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
         content = json.dumps({**entries, title: entry}, indent=2) + "\n"
-        self.run.workers.on_rank_zero(partial(write_text, self.run.folder / DATA, content))
+        self.run.workers.on_rank_zero(write_text, self.run.folder / DATA, content)
 
     def _describe(self, title: str, data: Fingerprint, length: int, method: Method) -> None:
         recorder = self.run.recorder

@@ -22,7 +22,6 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -238,12 +237,12 @@ def opened(folder: Path, new: Recipe | None, workers: Workers) -> Iterator[Opene
     """
     with ExitStack() as stack:
         holding = locked(folder, new=new is not None)
-        workers.on_rank_zero(partial(stack.enter_context, holding))
+        workers.on_rank_zero(stack.enter_context, holding)
         if new is None:
             yield _resumed(folder)
             return
         try:
-            workers.on_rank_zero(partial(create, folder, new))
+            workers.on_rank_zero(create, folder, new)
             yield OpenedRun(new, {}, Progress(), "")
         except (Exception, KeyboardInterrupt):
             if workers.is_rank_zero and not _has_trained(folder):

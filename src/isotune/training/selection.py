@@ -36,7 +36,7 @@ from isotune.errors import InputError, UselessVectors, counted
 from isotune.evaluation import DevTask, load_dev
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 from isotune.evaluation.metrics import Values, compute_metric
-from isotune.evaluation.tasks import GENERAL_PAIRS, resampled
+from isotune.evaluation.tasks import GENERAL_PAIRS
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
@@ -130,7 +130,7 @@ def score_task(
         score = Score(result.scores()[task.name], task.measure)
         if not resamples:
             return score
-        return score._replace(samples=resampled(task, values)[task.name])
+        return score._replace(samples=task.resampled(values)[task.name])
 
     result = workers.on_rank_zero(score_or_error)
     # All processes raise the error of the first.
@@ -475,4 +475,4 @@ def score_kept(
             run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **scores)
             texts = [f"{name} {100 * value:.2f}" for name, value in scores.items()]
             run.recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
-    run.workers.on_rank_zero(partial(write_arrays, run.folder / PREDICTIONS, arrays))
+    run.workers.on_rank_zero(write_arrays, run.folder / PREDICTIONS, arrays)

@@ -15,7 +15,6 @@ from isotune.evaluation import (
     differences,
     resampled_scores,
     seconds_of_encoding,
-    texts_of,
 )
 from isotune.evaluation.agreement import (
     HeldOut,
@@ -63,7 +62,7 @@ def tell_time_of_teachers(names: Sequence[str], tasks: Sequence[Task], recorder:
     for teacher in teachers:
         missing: list[str] = []
         for task in tasks:
-            for role, texts in texts_of(task).items():
+            for role, texts in task.texts().items():
                 if not teacher.keeps(role, texts):
                     missing += texts
         if missing:

@@ -163,10 +163,8 @@ def what_next(run: EndedRun) -> Iterator[str]:
         yield from _ask_to_judge_search(run)
     elif run.comparison.is_student:
         yield from _compare_with_teachers(run)
-    elif run.model == BUNDLED_MODEL and run.predicts:
-        yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
     elif run.model == BUNDLED_MODEL:
-        yield from _compare_with_finished(run)
+        yield from _name_finished(run)
     if not run.predicts:
         yield from _search(run)
     if tasks_of(run.kept):
@@ -175,11 +173,10 @@ def what_next(run: EndedRun) -> Iterator[str]:
 
 def _label(run: EndedRun) -> Iterator[str]:
     """How pairs that the user scores tell which encoder is better."""
-    others = [*plugin_words(), *_device_words()]
     compared = [*run.recipe.teachers, str(run.kept)]
     if not run.comparison.is_student:
         compared.insert(0, run.model)
-    encoders = shlex.join([*compared, *others])
+    encoders = _encoder_words(*compared)
     pairs = shlex.quote(f"{run.folder}-pairs.tsv")
     yield "which encoder is better for this text? Pairs that you score can tell:"
     told = list(_what_labels_show(run))
@@ -187,7 +184,7 @@ def _label(run: EndedRun) -> Iterator[str]:
     if any(line.startswith(DO_NOT_LABEL) for line in told):
         yield "if you expect a larger gain, these commands ask for scores, and compare by them:"
     if sources_of(run.recipe):
-        yield f"  isotune label {shlex.join([str(run.folder), *others])} --out {pairs}"
+        yield f"  isotune label {_encoder_words(str(run.folder))} --out {pairs}"
     else:
         yield f"  isotune label {TEXT} --encoders {encoders} --out {pairs}"
     yield f"  isotune evaluate {encoders} --tasks {pairs}"
@@ -215,13 +212,16 @@ def _evaluate_apart(run: EndedRun, apart: ApartFile) -> Iterator[str]:
     compared = [run.model]
     if run.comparison.verdict.word != "KEEP":
         compared.append(str(run.kept))
-    encoders = shlex.join([*compared, *plugin_words(), *_device_words()])
+    encoders = _encoder_words(*compared)
     yield f"{apart.path} has the rows set apart; to judge other encoders too, name these beside:"
     yield f"  isotune evaluate {encoders} --tasks {shlex.quote(apart.task)}"
 
 
-def _compare_with_finished(run: EndedRun) -> Iterator[str]:
-    """How a run of the bundled model compares with an encoder that is ready."""
+def _name_finished(run: EndedRun) -> Iterator[str]:
+    """An encoder that is ready, and how a run of the bundled model compares with that."""
+    if run.predicts:
+        yield f"the bundled model is for trying: --model {FINISHED} starts from a finished encoder"
+        return
     encoder = str(run.kept)
     whose = "yours"
     if run.comparison.verdict.word == "KEEP":
@@ -251,7 +251,7 @@ def _compare_with_teachers(run: EndedRun) -> Iterator[str]:
     """How a student, if it learned anything, is compared with its teachers on other tasks."""
     if run.comparison.verdict.word == "KEEP":
         return
-    encoders = shlex.join([*run.recipe.teachers, str(run.kept), *plugin_words(), *_device_words()])
+    encoders = _encoder_words(*run.recipe.teachers, str(run.kept))
     yield "compare the student with its teacher; other tasks can stand behind --tasks:"
     yield f"  isotune evaluate {encoders} --tasks {shlex.join(_tasks(run))} --cost"
 
@@ -335,8 +335,9 @@ def _predict(run: EndedRun) -> Iterator[str]:
     yield f"  isotune predict {_encoder_words(str(run.kept))} FILE{task} --out {out}"
 
 
-def _encoder_words(encoder: str) -> str:
-    return shlex.join([encoder, *plugin_words(), *_device_words()])
+def _encoder_words(*encoders: str) -> str:
+    """The words that name encoders, or a run folder, with the plugins and the device of the run."""
+    return shlex.join([*encoders, *plugin_words(), *_device_words()])
 
 
 def _device_words() -> list[str]:

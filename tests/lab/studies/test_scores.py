@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isotune.errors import InputError
-from isotune.evaluation import load_tasks
+from isotune.evaluation import FunctionTask, load_tasks
 from isotune.lab.studies import Study
 from isotune.lab.studies.plan import plan_runs
 from isotune.lab.studies.run_study import run_study
@@ -88,14 +88,12 @@ def test_only_a_plugin_knows_the_scores_of_its_method(monkeypatch: pytest.Monkey
 
 
 def test_only_a_plugin_knows_the_scores_of_its_task() -> None:
-    class Mine:
-        name = "mine"
-
+    mine = FunctionTask("mine", lambda encoder: {"low": 0.1})
     study = Study.from_table({"title": "t", "scores": ["mine", "mine-low"], "arms": [UNTRAINED]})
-    check_scores(study, plan_runs(study), [Mine()])  # type: ignore[list-item]
+    check_scores(study, plan_runs(study), [mine])
     wrong = study.model_copy(update={"scores": ("mien",)})
     with pytest.raises(InputError, match="unknown score 'mien': did you mean 'mine'"):
-        check_scores(wrong, plan_runs(wrong), [Mine()])  # type: ignore[list-item]
+        check_scores(wrong, plan_runs(wrong), [mine])
 
 
 def test_averages_and_groups_are_scores() -> None:

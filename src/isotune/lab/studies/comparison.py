@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import GROUPS, DevTask, Floats, interval, resampled
+from isotune.evaluation import GROUPS, DevTask, Floats, interval
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
 
@@ -62,6 +62,21 @@ class Comparison:
 
     pairs: tuple[float, float] | None = None
     """The bootstrap's 95 % interval over test pairs, if the score is a correlation."""
+
+    @property
+    def ahead(self) -> str:
+        """The title of the line with the higher score; of equal ones, the first."""
+        return self.second if self.difference < 0 else self.first
+
+    @property
+    def behind(self) -> str:
+        """The title of the other line."""
+        return self.first if self.difference < 0 else self.second
+
+    def rival_of(self, title: str) -> str:
+        """The title of the line that is compared with the line of this title; "" if none is."""
+        rivals = {self.first: self.second, self.second: self.first}
+        return rivals.get(title, "")
 
     @property
     def differs(self) -> bool:
@@ -119,8 +134,8 @@ def _samples(
     row_values = values(line, seed)
     scores = []
     for number, task in enumerate(tasks):
-        of_task = resampled(
-            task, row_values[task.name], study.aggregation, study.metric, seed=number
+        of_task = task.resampled(
+            row_values[task.name], study.aggregation, study.metric, seed=number
         )
         scores.append(of_task[task.name])
     return np.asarray(np.mean(scores, axis=0))

@@ -32,7 +32,7 @@ from filelock import FileLock
 from isotune.data import Sentence, read
 from isotune.encoder import Encoder, short_hash
 from isotune.errors import InputError, counted
-from isotune.evaluation import Task, seconds_of_encoding, texts_of
+from isotune.evaluation import Task, seconds_of_encoding
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import gpu_name
 from isotune.lab.studies.job import read_tasks
@@ -172,7 +172,7 @@ class Costs:
         began = perf_counter()
         read_tasks([task.name for task in tasks])
         reading = perf_counter() - began
-        sentences = sum(len(texts) for task in tasks for texts in texts_of(task).values())
+        sentences = sum(len(texts) for task in tasks for texts in task.texts().values())
         estimate = Estimate()
         for run in runs:
             estimate.runs += 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isotune.lab.studies import wording
 from isotune.lab.studies.findings import is_untrained
-from isotune.lab.studies.lines import Line
+from isotune.lab.studies.lines import Line, means_of
 from isotune.lab.studies.study import START, Figure, Study, Value
 from isotune.report import (
     BLUE,
@@ -89,15 +89,11 @@ def finding(study: Study, figure: Figure, lines: Sequence[Line]) -> str:
 
     If nothing is measured, this is the figure's title.
     """
-    means = {}
-    for line in lines:
-        summary = line.summary(figure.y)
-        if summary:
-            means[line.title] = summary[0]
+    means = {line.title: mean for line, mean in means_of(lines, figure.y).items()}
     if not means:
         return title(figure)
     printed = {name: wording.measured_digits(study, figure.y, mean) for name, mean in means.items()}
-    highest = printed[max(means, key=means.__getitem__)]
+    highest = wording.measured_digits(study, figure.y, max(means.values()))
     if len(printed) > 1 and set(printed.values()) == {highest}:
         if is_untrained(lines):
             return f"{title(figure)}: no arm is better than the start, {highest}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.lines import Line
+from isotune.lab.studies.lines import Line, highest_line
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits, score_title
 
@@ -57,15 +57,7 @@ def best_line(study: Study, lines: Sequence[Line]) -> Line | None:
     """
     if study.rivals or not is_share(study, study.judged):
         return None
-    means = {}
-    for line in lines:
-        summary = line.summary(study.judged)
-        if summary:
-            means[line] = summary[0]
-    highest = [line for line, mean in means.items() if mean == max(means.values())]
-    if len(highest) != 1:
-        return None
-    return highest[0]
+    return highest_line(lines, study.judged)
 
 
 def _is_shown(comparison: Comparison, count: int, best: Line | None) -> bool:
@@ -74,7 +66,7 @@ def _is_shown(comparison: Comparison, count: int, best: Line | None) -> bool:
         return True
     if best is None:
         return comparison.differs
-    return best.title in (comparison.first, comparison.second)
+    return bool(comparison.rival_of(best.title))
 
 
 def _verdict(
@@ -85,14 +77,10 @@ def _verdict(
         return f"{NO_ARM}." if is_untrained(lines) else study.title
     if best is None:
         return comparison_sentence(study, ordered[0])
-    of_best = [pair for pair in ordered if best.title in (pair.first, pair.second)]
+    of_best = [comparison for comparison in ordered if comparison.rival_of(best.title)]
     if len(of_best) < 2:
         return comparison_sentence(study, [*of_best, *ordered][0])
-    unclear = []
-    for comparison in of_best:
-        if not comparison.differs:
-            is_first = comparison.first == best.title
-            unclear.append(comparison.second if is_first else comparison.first)
+    unclear = [comparison.rival_of(best.title) for comparison in of_best if not comparison.differs]
     score = best.measured(study, study.judged)
     highest = f"{best.title} has the highest {score_title(study.judged)}, {score}"
     if not unclear:
@@ -115,14 +103,11 @@ def comparison_sentence(study: Study, comparison: Comparison) -> str:
         return (
             f"No difference: {comparison.first} and {comparison.second} have equal scores{seeds}."
         )
-    ahead, behind = comparison.first, comparison.second
-    if comparison.difference < 0:
-        ahead, behind = behind, ahead
     points = ""
     if is_share(study, study.judged) and study.scale == 100:
         points = " points"
     size = measured_digits(study, study.judged, abs(comparison.difference))
-    sentence = f"{ahead} is {size}{points} ahead of {behind}{seeds}"
+    sentence = f"{comparison.ahead} is {size}{points} ahead of {comparison.behind}{seeds}"
     tested = _tests(study, comparison)
     if not tested:
         return f"{sentence}; a single value can't be tested."

@@ -48,7 +48,6 @@ from isotune.evaluation import (
     evaluation_of,
     load_tasks,
     seconds_of_encoding,
-    texts_of,
 )
 from isotune.files import (
     CHECKSUMS,
@@ -255,7 +254,7 @@ def _score(job: Job, task: str, encoder: Encoder) -> None:
         elif task.startswith(f"{ENCODING}:"):
             _, _, name = task.partition(":")
             (timed,) = load_tasks([name])
-            sentences = list(chain(*texts_of(timed).values()))
+            sentences = list(chain(*timed.texts().values()))
             seconds = seconds_of_encoding(encoder, sentences)
             write_arrays(part / VALUES, {task: np.array([seconds])})
         else:

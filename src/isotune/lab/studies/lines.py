@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 
 import numpy as np
 
@@ -106,6 +105,25 @@ class Line:
         return " ± ".join(texts)
 
 
+def means_of(lines: Iterable[Line], score: str) -> dict[Line, float]:
+    """The mean of a score over the seeds of each line; lines without the score are left out."""
+    means = {}
+    for line in lines:
+        summary = line.summary(score)
+        if summary:
+            means[line] = summary[0]
+    return means
+
+
+def highest_line(lines: Iterable[Line], score: str) -> Line | None:
+    """The line that alone has the highest mean of a score; None if several have, or none has it."""
+    means = means_of(lines, score)
+    highest = [line for line, mean in means.items() if mean == max(means.values())]
+    if len(highest) != 1:
+        return None
+    return highest[0]
+
+
 def table_lines(
     study: Study, runs: Iterable[MadeRun], statistics: Mapping[str, Mapping[str, float]] = {}
 ) -> list[Line]:
@@ -152,11 +170,8 @@ def _best_lines(score: str, lines: Iterable[Line]) -> list[Line]:
 
 
 def _best_line(score: str, cells: Sequence[Line]) -> Line:
-    means = []
-    for line in cells:
-        summary = line.summary(score)
-        means.append(summary[0] if summary else -inf)
-    best = cells[means.index(max(means))]
+    means = means_of(cells, score)
+    best = max(means, key=means.__getitem__, default=cells[0])
     best.problems = [problem for line in cells for problem in line.problems]
     best.not_made = sum(line.not_made for line in cells)
     return best

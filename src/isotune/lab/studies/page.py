@@ -7,7 +7,6 @@ again when the runs are gone. Each figure is also written beside it, as PNG.
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from isotune.files import read_json, write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.figures import draw, finding, matrices, title
 from isotune.lab.studies.findings import findings
-from isotune.lab.studies.lines import Line, MadeRun, table_lines
+from isotune.lab.studies.lines import Line, MadeRun, highest_line, means_of, table_lines
 from isotune.lab.studies.study import Figure, Published, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
 from isotune.report import save_png, svg, template
@@ -115,16 +114,11 @@ def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
 
 def is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
     """Whether a line's mean is above those of all lines that are ranked with it."""
-    summary = line.summary(score)
-    if summary is None or not is_share(study, score):
+    if not is_share(study, score):
         return False
     group = study.group(line.arm)
-    rivals = []
-    for other in lines:
-        rival = other.summary(score)
-        if other is not line and rival is not None and study.group(other.arm) == group:
-            rivals.append(rival[0])
-    return summary[0] > max(rivals, default=inf)
+    ranked = means_of([each for each in lines if study.group(each.arm) == group], score)
+    return len(ranked) > 1 and highest_line(ranked, score) is line
 
 
 def _figures(folder: Path, study: Study, lines: Sequence[Line]) -> Iterator[tuple[str, str]]:

@@ -17,12 +17,9 @@ from isotune.errors import unknown
 from isotune.evaluation import (
     GROUPS,
     DevTask,
-    GeometryTask,
-    RowTask,
+    FunctionTask,
     STSTask,
     Task,
-    score_names,
-    texts_of,
 )
 from isotune.files import read_arrays
 from isotune.lab.studies.job import Job
@@ -65,7 +62,7 @@ def check_scores(study: Study, runs: Sequence[PlannedRun], tasks: Sequence[Task]
     for stage in chain(*(run.recipe.stages for run in runs if run.recipe)):
         names.add_parts(stage)
     for task in tasks:
-        if texts_of(task):
+        if task.texts():
             names.whole.add(f"{ENCODING}:{task.name}")
     for average, members in study.averages.items():
         for member in members:
@@ -95,8 +92,8 @@ class _Names:
     def add_tasks(self, tasks: Sequence[Task]) -> None:
         """Adds the scores of tasks, and of the groups all of whose tasks are among them."""
         for task in tasks:
-            self.whole.update(score_names(task))
-            if not isinstance(task, RowTask | GeometryTask):
+            self.whole.update(task.score_names)
+            if isinstance(task, FunctionTask):
                 self.beginnings.add(f"{task.name}-")
         evaluated = {task.name for task in tasks}
         for group, members in GROUPS.items():
@@ -134,8 +131,8 @@ class _Names:
         """Checks a name, of this kind in an error."""
         if score in self.whole or score.startswith(tuple(self.beginnings)):
             return
-        name, _, number = score.rpartition(":")
-        if number.isdecimal() and int(number) < self.numbered.get(name, 0):
+        name, number = _name_and_number(score)
+        if number < self.numbered.get(name, 0):
             return
         raise unknown(kind, score, self._listed())
 
@@ -160,9 +157,9 @@ def run_scores(study: Study, job: Job, baseline: Mapping[str, float]) -> dict[st
         values[score] = float(of_tasks[score][0])
     rows = _values_of_rows(job)
     for score in chain(study.scores, *study.averages.values()):
-        name, _, number = score.rpartition(":")
-        if name in rows and number.isdecimal() and int(number) < len(rows[name]):
-            values[score] = float(rows[name][int(number)])
+        name, number = _name_and_number(score)
+        if number < len(rows.get(name, ())):
+            values[score] = float(rows[name][number])
     for name, members in study.averages.items():
         if values.keys() >= set(members):
             values[name] = fmean(values[member] for member in members)
@@ -171,6 +168,14 @@ def run_scores(study: Study, job: Job, baseline: Mapping[str, float]) -> dict[st
         if score.startswith(START) and score_of_start in baseline:
             values[score] = baseline[score_of_start]
     return values
+
+
+def _name_and_number(score: str) -> tuple[str, int]:
+    """The parts of a score that chooses a row, such as ("cosine", 7); another has the name ""."""
+    name, _, number = score.rpartition(":")
+    if not number.isdecimal():
+        return "", 0
+    return name, int(number)
 
 
 def _values_of_rows(job: Job) -> dict[str, Any]:

@@ -63,6 +63,14 @@ STUDY_KEYS = frozenset({"model", "seed", "tasks"})
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], name: str = "study") -> Self:
+        """Validates a table; the `name` of its file is told in errors."""
+        try:
+            return cls.model_validate(table)
+        except ValidationError as error:
+            raise invalid(name, error) from error
+
 
 class Arm(_Table):
     """One of the things that a study compares."""
@@ -124,14 +132,6 @@ class AddedArms(_Table):
 
     arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
     """The arms, as in a study's file."""
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], name: str) -> Self:
-        """Validates the table of such a file."""
-        try:
-            return cls.model_validate(table)
-        except ValidationError as error:
-            raise invalid(name, error) from error
 
 
 class Published(_Table):
@@ -275,14 +275,6 @@ class Study(_Table):
 
     analysed: tuple[str, ...] = ()
     """The scored pairs that the analyses look at; those of the published figures if empty."""
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], name: str = "study") -> Self:
-        """Validates a study's table."""
-        try:
-            return cls.model_validate(table)
-        except ValidationError as error:
-            raise invalid(name, error) from error
 
     @property
     def judged(self) -> str:

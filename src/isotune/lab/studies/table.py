@@ -52,12 +52,9 @@ def _beaten(study: Study, comparisons: Iterable[Comparison]) -> dict[str, tuple[
         # Nobody has said whether more is better.
         return beaten
     for comparison in comparisons:
-        if not comparison.differs:
-            continue
-        winner, loser = comparison.first, comparison.second
-        if comparison.difference < 0:
-            winner, loser = loser, winner
-        beaten[winner] = (*beaten.get(winner, ()), loser)
+        if comparison.differs:
+            earlier = beaten.get(comparison.ahead, ())
+            beaten[comparison.ahead] = (*earlier, comparison.behind)
     return beaten
 
 

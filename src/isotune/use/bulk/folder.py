@@ -99,21 +99,15 @@ def encode_files(
     how = Settings(encoder, **settings)
     how = replace(how, precision=resolved(how.precision, default_device()))
     folder, loaded = open_folder(Place.of(out), how)
-    files = 0
-    rows = 0
-    cut = 0
+    made = []
     problems = []
     for part in folder.left(parts_of_shard):
         try:
-            encoded = folder.encode(part, loaded, advance)
+            made.append(folder.encode(part, loaded, advance))
         except InputError as error:
             problems.append(str(error))
-            continue
-        files += 1
-        rows += encoded.rows
-        cut += encoded.cut
     tell(problems, len(parts_of_shard))
-    return Outcome(len(parts), files, rows, len(folder.left(parts)), cut)
+    return folder.outcome(parts, made)
 
 
 def tell(problems: Sequence[str], parts: int) -> None:
@@ -305,6 +299,16 @@ class VectorFolder:
                 )
         times = self.place.files()
         return [part for part in parts if not self._is_done(part, times.get(part.name))]
+
+    def outcome(self, parts: Sequence[Part], made: Sequence[Encoded]) -> Outcome:
+        """What the folder holds of all parts after a command that has made some files."""
+        return Outcome(
+            parts=len(parts),
+            made=len(made),
+            rows=sum(encoded.rows for encoded in made),
+            left=len(self.left(parts)),
+            cut=sum(encoded.cut for encoded in made),
+        )
 
     def _is_done(self, part: Part, time: int | None) -> bool:
         """Whether the part's file of vectors, of this time or not there, is of the text."""

@@ -62,21 +62,17 @@ def encode_on_ray(
     ((_, number_type),) = spread(partial(resolved, how.precision), [device], gpus)
     how = replace(how, precision=cast(Precision | None, number_type))
     folder, _ = open_folder(Place.of(out), how)
-    files = 0
-    rows = 0
-    cut = 0
+    made = []
     problems = []
     for _, result in spread(partial(_encode, folder), folder.left(parts), gpus):
         if isinstance(result, str):
             problems.append(result)
             continue
-        files += 1
-        rows += result.rows
-        cut += result.cut
+        made.append(result)
         if advance:
             advance(result.rows)
     tell(problems, len(parts))
-    return Outcome(len(parts), files, rows, len(folder.left(parts)), cut)
+    return folder.outcome(parts, made)
 
 
 def _encode(folder: VectorFolder, part: Part) -> Encoded:

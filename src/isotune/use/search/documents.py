@@ -94,23 +94,18 @@ def _documents(
 ) -> Iterator[Document]:
     """The documents of one source; its first record decides which columns hold texts and ids."""
     text_columns: list[str] = []
-    id_name = id_column or None
+    id_name: str | None = None
     blank: list[int] = []
     for number, record in records:
         place = f"{name}:{number}"
         if not text_columns:
             groups = checked_columns(name, Sentence, list(record), columns)
             text_columns = [column for (column,) in groups]
-            if id_name is None and ID in record:
-                id_name = ID
-            if id_name is None and name == ROWS:
-                raise InputError(
-                    f"{place}: no id, by which the index finds a row again; give the rows a column "
-                    f"{ID!r}, or name another by read_documents(rows, id_column=...)"
-                )
+            id_name = id_column or _usual_id(record, name, place)
         _refuse_missing(record, text_columns, id_name, place)
         document_id = _id(record, id_name, place)
         others = _other_columns(record, text_columns, id_name)
+        told_place = "" if id_name is None else place
         for column in text_columns:
             text = text_value(record[column], column, place)
             if not text:
@@ -119,11 +114,20 @@ def _documents(
             suffix = ""
             if len(text_columns) > 1:
                 suffix = f":{column}"
-            if id_name is None:
-                yield Document(document_id + suffix, text, others)
-            else:
-                yield Document(document_id + suffix, text, others, place)
+            yield Document(document_id + suffix, text, others, told_place)
     tell_blank(name, blank)
+
+
+def _usual_id(record: Record, name: str, place: str) -> str | None:
+    """The column of ids where nobody has named one; None where places stand for ids."""
+    if ID in record:
+        return ID
+    if name == ROWS:
+        raise InputError(
+            f"{place}: no id, by which the index finds a row again; give the rows a column "
+            f"{ID!r}, or name another by read_documents(rows, id_column=...)"
+        )
+    return None
 
 
 def _refuse_missing(

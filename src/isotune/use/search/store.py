@@ -314,8 +314,7 @@ class Store:
     def tend(self, finished: bool) -> None:
         """Merges fragments if there are many of them, and completes the indices if `finished`.
 
-        In the end the table is on the disk, for which LanceDB does not wait. Of its files, it
-        changes JSON hints alone.
+        In the end the table is on the disk.
         """
         if finished:
             self._create_vector_index()
@@ -329,14 +328,21 @@ class Store:
             if finished and self._has_copy:
                 self.table.optimize(cleanup_older_than=KEPT_OF_NEW)
                 self._has_copy = False
-            for path in (self.folder / TABLE_FOLDER).rglob("*"):
-                if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
-                    sync(path)
-                    self._on_disk.add(path)
-            sync(self.folder / TABLE_FOLDER)
-            sync(self.folder)
+            self._sync()
         if finished:
             self._is_new = False
+
+    def _sync(self) -> None:
+        """Brings the table to the disk, for which LanceDB does not wait.
+
+        Of the files that are there, LanceDB changes JSON hints alone.
+        """
+        for path in (self.folder / TABLE_FOLDER).rglob("*"):
+            if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
+                sync(path)
+                self._on_disk.add(path)
+        sync(self.folder / TABLE_FOLDER)
+        sync(self.folder)
 
     def _rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
         """The rows that a query gives under a filter, without its columns of scores."""

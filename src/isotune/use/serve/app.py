@@ -163,28 +163,35 @@ class Service:
         `param` is the field that the texts come from, for errors. `role` is "query" or "document"
         where the encoder's prompt for it is wanted.
         """
-        self._refuse_long(texts, param)
-        encoder = self.encoders[model]
-        work = Work(self.batcher, texts)
-        scope[EXCESS] = work.excess
-        tokens = await self._tokenize(scope, encoder, texts, param, role)
-        work.tokens = sum(map(len, tokens.columns[0]))
-        encoded = await self.batcher.encode(encoder, tokens.columns[0])
-        self._count(model, encoder, encoded, texts)
-        return encoded
+        return await self._encode_by(scope, model, self.encoders[model], texts, param, role)
 
     async def _read_by(
         self, scope: Scope, model: str, classifier: Classifier, texts: Sequence[Text]
     ) -> Encoded:
         """The vectors of texts or pairs that a classifier reads, as `encode`."""
-        self._refuse_long(texts, "inputs")
-        encoder = classifier.reader
+        return await self._encode_by(
+            scope, model, classifier.reader, texts, "inputs", normalize=False
+        )
+
+    async def _encode_by(
+        self,
+        scope: Scope,
+        model: str,
+        encoder: Encoder,
+        texts: Sequence[Text],
+        param: str,
+        role: str | None = None,
+        *,
+        normalize: bool = True,
+    ) -> Encoded:
+        """Encodes texts or pairs by an encoder; the counts name its `model`."""
+        self._refuse_long(texts, param)
         work = Work(self.batcher, texts)
         scope[EXCESS] = work.excess
-        tokens = await self._tokenize(scope, encoder, texts, "inputs")
+        tokens = await self._tokenize(scope, encoder, texts, param, role)
         work.tokens = sum(map(len, tokens.columns[0]))
         encoded = await self.batcher.encode(
-            encoder, tokens.columns[0], tokens.firsts, normalize=False
+            encoder, tokens.columns[0], tokens.firsts, normalize=normalize
         )
         self._count(model, encoder, encoded, texts)
         return encoded
