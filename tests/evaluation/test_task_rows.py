@@ -109,6 +109,9 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
         ("classification:{},a", r"1 column named, and 2 needed: sentence, label"),
         ("{},a,b", r"2 columns named, and 3 needed"),
         ("retrieval:{},a,c", r"no column 'c'"),
+        ("retrieval:{},a,a", r"column 'a' is read as sentence1 and as sentence2; name two columns"),
+        ("classification:{},a,a", r"column 'a' is read as sentence and as label"),
+        ("{},a,b,b", r"column 'b' is read as sentence2 and as score"),
         ("classification:{},kind,a", r"36 different labels for 36 texts, none for 10 of them"),
         (
             "classification:{}",

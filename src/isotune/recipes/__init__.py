@@ -184,8 +184,6 @@ def resolve(
             raise InputError("pairs and columns both name columns; give one of them")
         if isinstance(pairs, str) or len(pairs) != 2:
             raise InputError(f"pairs: the names of two columns are needed, not {pairs!r:.80}")
-        if pairs[0] == pairs[1]:
-            raise InputError(f"pairs name the column {pairs[0]!r} twice; name two columns")
         changes["columns"] = dict(zip(("sentence1", "sentence2"), pairs, strict=True))
     name = str(recipe or method or "options")
     table = starting_table(recipe, method, options.get("model"), pairs, options.get("teachers"))
