@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -146,7 +147,8 @@ def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> As
         raise InputError(f"{file}: this run has no encoder yet; let it end first")
     if not is_finished(folder):
         print(
-            f"{file}: this run has not ended, so its encoder may change: {resume_command(folder)}"
+            f"{file}: this run has not ended, so its encoder may change: {resume_command(folder)}",
+            file=sys.stderr,
         )
     column = text_column(recipe)
     if column and not columns:
@@ -184,7 +186,10 @@ def _different(asked: Asked, encoders: Mapping[str, Encoder]) -> dict[str, Encod
         )
     # The start is the first encoder of a run, and the kept one the last.
     if fingerprints[0] == fingerprints[-1]:
-        print(f"{asked.run}: this run has kept its start, so the copy of it is left out")
+        print(
+            f"{asked.run}: this run has kept its start, so the copy of it is left out",
+            file=sys.stderr,
+        )
     return dict(different.values())
 
 
