@@ -120,6 +120,9 @@ class Asked(NamedTuple):
     run: str = ""
     """The run folder that was given in place of the sentences; empty if none was."""
 
+    dev_chooses: bool = True
+    """Whether scored pairs would choose the step of a run like this one."""
+
     are_of_run: bool = False
     """Whether the encoders are the start of this run, its teachers and its encoder."""
 
@@ -153,10 +156,11 @@ def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> As
     column = text_column(recipe)
     if column and not columns:
         columns = {"sentence": column}
+    chooses = not all(stage.options.keeps_last for stage in recipe.stages)
     if encoders:
-        return Asked(sources, columns, encoders, run=file)
+        return Asked(sources, columns, encoders, file, chooses)
     of_run = [start_of(recipe, folder), *recipe.teachers, str(kept)]
-    return Asked(sources, columns, of_run, run=file, are_of_run=True)
+    return Asked(sources, columns, of_run, file, chooses, are_of_run=True)
 
 
 def _load_encoders(asked: Asked) -> dict[str, Encoder]:
@@ -325,8 +329,12 @@ def _say_what_next(count: int, pairs: Path, asked: Asked) -> None:
     from isotune.encoder.finished import MODULES
     from isotune.errors import counted
 
-    train = ["isotune", "train", *_repeated(asked), "--dev", str(pairs)]
-    print(f"\n{pairs}: {counted(count, 'scored pair')}. Choose by them: {shlex.join(train)}")
+    use = "Judge encoders by them"
+    words = ["isotune", "evaluate", *asked.encoders, "--tasks", str(pairs)]
+    if asked.dev_chooses:
+        use = "Choose by them"
+        words = ["isotune", "train", *_repeated(asked), "--dev", str(pairs)]
+    print(f"\n{pairs}: {counted(count, 'scored pair')}. {use}: {shlex.join(words)}")
     # The last of the encoders that have a folder can keep what is learnt.
     keeper = "ENCODER"
     for encoder in asked.encoders:

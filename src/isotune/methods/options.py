@@ -72,6 +72,11 @@ class MethodOptions(BaseModel):
     """Whether weights are trained step by step. A closed form has no batches, no rate and no
     schedule."""
 
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the last step is kept whatever dev pairs say: a higher score is not the aim."""
+        return False
+
     @classmethod
     def fields_for(cls, *uses: Use) -> list[str]:
         """The names of the fields that name sources or models for one of these uses."""
@@ -150,6 +155,11 @@ class DistilOptions(MethodOptions):
     """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as
     SimCSE."""
 
+    @property
+    def keeps_last(self) -> bool:
+        """With vectors, those of the teacher are the aim."""
+        return self.match == "vectors"
+
 
 class LinearMapOptions(MethodOptions):
     """A linear map from the vectors of the encoder to those of a teacher, by least squares.
@@ -161,6 +171,11 @@ class LinearMapOptions(MethodOptions):
 
     teachers: Annotated[tuple[str, ...], Use.LOAD, Use.TEACH] = ()
     """The teacher: a folder of an encoder, or a name on the Hugging Face hub."""
+
+    @property
+    def keeps_last(self) -> bool:
+        """The teacher's vectors are the aim."""
+        return True
 
 
 class MirrorOptions(AugmentedOptions):
@@ -639,6 +654,11 @@ class PCAOptions(WhiteningOptions):
     dimensions: Count | None = None
     """Directions to keep, the leading ones. Unset: all; then isotune encode, index, serve and
     evaluate can keep fewer."""
+
+    @property
+    def keeps_last(self) -> bool:
+        """A cut loses a little of the score, which is its price."""
+        return True
 
 
 class SIFOptions(MethodOptions):

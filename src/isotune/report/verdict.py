@@ -139,7 +139,10 @@ def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list
         return [f"The {dev.unit} that choose the step show a little more gain than others would."]
     if evaluation.own_tasks:
         return []
-    advice = ["To measure the encoder, score some pairs with isotune label, and train with --dev."]
+    use = "train with --dev"
+    if dev and not dev.chose_step:
+        use = "name them to isotune evaluate --tasks"
+    advice = [f"To measure the encoder, score some pairs with isotune label, and {use}."]
     if has_examples:
         advice.insert(0, "Read the examples below.")
     return advice

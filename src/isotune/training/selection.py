@@ -103,7 +103,7 @@ def choose_scorer(
 
 def is_chosen_by_dev(method: Method) -> bool:
     """Whether dev data choose the step of a stage with this method, if the run has dev data."""
-    return method.tunes and not method.keeps_last
+    return method.tunes and not method.options.keeps_last
 
 
 def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
