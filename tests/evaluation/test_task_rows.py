@@ -125,6 +125,13 @@ def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, me
         load_tasks(name.format(file))
 
 
+def test_columns_are_a_list() -> None:
+    with pytest.raises(
+        InputError, match=r"a list of columns is needed \(sentence, label\), not 'ak'"
+    ):
+        TaskRows("classification", ROWS, "ak")
+
+
 def test_two_tasks_of_one_name_are_refused() -> None:
     tasks = [
         TaskRows("retrieval", ROWS, ["a", "b"]),
