@@ -27,9 +27,9 @@ class EqualTexts:
             yield from rows
             return
         for row in rows:
-            first, second, *_ = row
+            first, second = map(str, row[:2])
             self.rows += 1
             if first == second:
                 self.equal += 1
-                self.example = self.example or str(first)
+                self.example = self.example or first
             yield row

@@ -291,7 +291,7 @@ def checked_columns(
     )
 
 
-def _refuse_repeated(source: str, row_type: type[Row], group: Sequence[str]) -> None:
+def _refuse_repeated(source: str, row_type: type[R], group: Sequence[str]) -> None:
     """Refuses a column that would give two values of a row."""
     fields: dict[str, str] = {}
     for field, column in zip(row_type._fields, group, strict=True):
