@@ -10,6 +10,7 @@ from threading import Barrier
 
 import pytest
 
+from isotune import files
 from isotune.errors import InputError
 from isotune.files import (
     CHECKSUMS,
@@ -100,6 +101,38 @@ def test_what_fails_leaves_everything_as_it_was(new: bool, tmp_path: Path) -> No
         with pytest.raises(InputError, match=r": it can't be written \(no space\)"):
             fail(error)
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("old", "old")]
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("make", [make_file, make_folder])
+@pytest.mark.parametrize("fails", ["the block", "the sync of the name"])
+def test_a_full_disk_is_told_though_the_name_is_there_by_now(
+    make: Callable[[Path, str], None],
+    fails: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "made"
+    synced = files.sync
+
+    def write() -> None:
+        with atomic_write(path, new=True) as part:
+            make(part, "a")
+            if fails == "the block":
+                # Another process has made the path.
+                make(path, "b")
+                full_disk()
+            monkeypatch.setattr(
+                files, "sync", lambda at: full_disk() if at == tmp_path else synced(at)
+            )
+
+    with pytest.raises(InputError, match=r"made: it can't be written \(No space left on device\)"):
+        write()
+    assert content(path) == {"b" if fails == "the block" else "a"}
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path: Path) -> None:

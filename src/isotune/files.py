@@ -54,7 +54,7 @@ def atomic_write(path: Path, *, new: bool = False) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
     try:
         if new and os.path.lexists(path):
-            raise FileExistsError
+            raise _exists(path)
         make_folder(path.parent)
         _remove_forgotten(path)
         # A file that can't be made fails here, and not after the block.
@@ -70,14 +70,16 @@ def atomic_write(path: Path, *, new: bool = False) -> Iterator[Path]:
         # It is an error of a pipe or the network, and not of this file.
         raise
     except OSError as error:
-        if new and os.path.lexists(path):
-            raise InputError(f"{path}: it exists already; give another name") from error
         problem = f"{path}: it can't be written ({error.strerror or error})"
         if new:
             problem += "; give another name"
         raise InputError(problem) from error
     finally:
         remove(part)
+
+
+def _exists(path: Path) -> InputError:
+    return InputError(f"{path}: it exists already; give another name")
 
 
 def check_can_be_written(path: Path) -> None:
@@ -112,6 +114,16 @@ def _rename(part: Path, path: Path, new: bool) -> None:
     if not new:
         part.replace(path)
         return
+    try:
+        _rename_to_free(part, path)
+    except OSError as error:
+        if os.path.lexists(path):
+            raise _exists(path) from error
+        raise
+
+
+def _rename_to_free(part: Path, path: Path) -> None:
+    """Gives what is complete a name that nothing has; raises OSError if something has it."""
     # On Windows, and for a folder, a rename takes no other name than that of an empty folder.
     if part.is_file() and not WINDOWS:
         try:

@@ -199,6 +199,36 @@ def change_environment(changes: dict[str, str], without: str = "") -> None:
     path.write_text(json.dumps(table))
 
 
+def change_stages(stage: str) -> None:
+    """Makes this the only stage of the run."""
+    recipe = Path("run/recipe.toml")
+    kept, _ = recipe.read_text().split("[[stages]]")
+    recipe.write_text(f"{kept}[[stages]]\n{stage}")
+    change_environment({CHECKSUM: hashlib.sha256(recipe.read_bytes()).hexdigest()})
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        'method = "pca"\n',
+        'method = "linear-map"\nteachers = ["bert-tiny"]\n',
+        'method = "distil"\nmatch = "vectors"\nteachers = ["bert-tiny"]\n',
+    ],
+)
+def test_scores_that_would_choose_no_step_are_for_evaluate(
+    isotune: Call, outcome: Outcome, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    assert outcome.code == 0
+    change(Path("run/encoder"))
+    change_stages(stage)
+    answer(monkeypatch, *"5310" * 6)
+    out = isotune("label", "run", "--pairs", 24).out
+    assert "isotune train" not in out
+    (command,) = re.findall(r"Judge encoders by them: isotune (.*)$", out, re.MULTILINE)
+    assert command.startswith("evaluate ")
+    assert isotune(*shlex.split(command)).code == 0
+
+
 def test_a_run_that_can_not_be_labelled_is_refused(
     refused: Refused, outcome: Outcome, tiny_model: Path
 ) -> None:
@@ -216,14 +246,12 @@ def test_equal_encoders_of_a_run_are_asked_about_once(
     folder = Path("run/encoder")
     shutil.rmtree(folder)
     shutil.copytree(tiny_model, folder)
-    recipe = Path("run/recipe.toml")
-    kept, _ = recipe.read_text().split("[[stages]]")
-    recipe.write_text(f'{kept}[[stages]]\nmethod = "distil"\nteachers = ["bert-tiny"]\n')
-    change_environment({CHECKSUM: hashlib.sha256(recipe.read_bytes()).hexdigest()})
+    change_stages('method = "distil"\nteachers = ["bert-tiny"]\n')
     answer(monkeypatch)
-    code, out, _ = isotune("label", "run", "--pairs", 3)
+    code, out, err = isotune("label", "run", "--pairs", 3)
     assert code == 0
-    assert out.startswith("run: this run has kept its start, so the copy of it is left out\n")
+    assert "run: this run has kept its start, so the copy of it is left out" in err.splitlines()
+    assert "kept its start" not in out
     answer(monkeypatch, "3")
     words = ["--encoders", tiny_model, "bert-tiny", "--pairs", 3, "--out"]
     isotune("label", "run", *words, "named.tsv")
@@ -237,9 +265,9 @@ def test_encoders_that_are_named_beside_a_run_are_taken_as_they_are(
 ) -> None:
     assert outcome.code == 0
     answer(monkeypatch)
-    code, out, _ = isotune("label", "run", "--encoders", tiny_model, "--pairs", 3)
+    code, _, err = isotune("label", "run", "--encoders", tiny_model, "--pairs", 3)
     assert code == 0
-    assert "kept its start" not in out
+    assert "kept its start" not in err
 
 
 def test_a_line_says_that_a_run_has_not_ended(
@@ -249,9 +277,10 @@ def test_a_line_says_that_a_run_has_not_ended(
     change_environment({}, without="finished")
     change(Path("run/encoder"))
     answer(monkeypatch)
-    code, out, _ = isotune("label", "run", "--pairs", 3)
+    code, out, err = isotune("label", "run", "--pairs", 3)
     assert code == 0
-    said, *_ = out.splitlines()
+    said, *_ = err.splitlines()
     assert said == (
         "run: this run has not ended, so its encoder may change: isotune train --out run --resume"
     )
+    assert "has not ended" not in out

@@ -186,6 +186,51 @@ def test_wrong_columns_are_refused() -> None:
         rows([record], Sentence, {"sentense": "review"})
 
 
+@pytest.mark.parametrize(
+    ("record", "row_type", "columns", "column", "fields"),
+    [
+        (
+            {"a": "x", "b": "y"},
+            Pair,
+            {"sentence1": "a", "sentence2": "a"},
+            "a",
+            ("sentence1", "sentence2"),
+        ),
+        (
+            {"anchor": "x", "positive": "y"},
+            Pair,
+            {"sentence1": "positive"},
+            "positive",
+            ("sentence1", "sentence2"),
+        ),
+        (
+            {"text": "x", "label": "y"},
+            LabelledSentence,
+            {"sentence": "label"},
+            "label",
+            ("sentence", "label"),
+        ),
+        (
+            {"sentence1": "x", "sentence2": "y", "score": 1},
+            ScoredPair,
+            {"score": "sentence2"},
+            "sentence2",
+            ("sentence2", "score"),
+        ),
+    ],
+)
+def test_a_column_is_not_read_as_two_values_of_a_row(
+    record: Mapping[str, object],
+    row_type: type[Row],
+    columns: Mapping[str, str],
+    column: str,
+    fields: tuple[str, str],
+) -> None:
+    problem = f"the column '{column}' is read as {fields[0]} and as {fields[1]}; name two columns"
+    with pytest.raises(InputError, match=f"^corpus.tsv: {problem}$"):
+        rows([record], row_type, columns)
+
+
 def test_a_column_that_a_later_record_lacks_is_named_with_its_line() -> None:
     records = [{"sentence1": "a", "sentence2": "b"}, {"sentence1": "c", "sentence_2": "d"}]
     with pytest.raises(

@@ -405,6 +405,7 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
             "a.txt:2: byte 2 of the line, 0xe9, is not UTF-8; latin-1 becomes UTF-8 by iconv -f l",
         ),
         ("a.tsv", b"sentence\na\0b\n", "a.tsv:2: a NUL byte"),
+        ("a.csv", b"sentence\nt\xe9o\n", "a.csv > new.csv"),
         (
             "a.txt",
             "one".encode("utf-16"),
@@ -415,9 +416,9 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
             b"one\n" + b"a" * (LONGEST_LINE + 1),
             "a.txt:2: a line of more than 1,000,000 characters",
         ),
-        ("a.tsv", b"sentence\tid\na\t1\nb\n", "a.tsv:3: 1 fields, but the first line names 2"),
+        ("a.tsv", b"sentence\tid\na\t1\nb\n", "a.tsv:3: 1 field, but the first line names 2"),
         ("a.csv", b"sentence,id\na,b,c\n", "a.csv:2: 3 fields, but the first line names 2"),
-        ("a.csv", b'id,sentence\n1,"a\nb"\n2\n', "a.csv:4: 1 fields, but the first line names 2"),
+        ("a.csv", b'id,sentence\n1,"a\nb"\n2\n', "a.csv:4: 1 field, but the first line names 2"),
         ("a.csv", b'sentence\n"open\nb\n', "a.csv:3: not valid CSV (unexpected end of data)"),
         (
             "a.csv",

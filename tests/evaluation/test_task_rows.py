@@ -109,6 +109,9 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
         ("classification:{},a", r"1 column named, and 2 needed: sentence, label"),
         ("{},a,b", r"2 columns named, and 3 needed"),
         ("retrieval:{},a,c", r"no column 'c'"),
+        ("retrieval:{},a,a", r"column 'a' is read as sentence1 and as sentence2; name two columns"),
+        ("classification:{},a,a", r"column 'a' is read as sentence and as label"),
+        ("{},a,b,b", r"column 'b' is read as sentence2 and as score"),
         ("classification:{},kind,a", r"36 different labels for 36 texts, none for 10 of them"),
         (
             "classification:{}",
@@ -120,6 +123,13 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
 def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_tasks(name.format(file))
+
+
+def test_columns_are_a_list() -> None:
+    with pytest.raises(
+        InputError, match=r"a list of columns is needed \(sentence, label\), not 'ak'"
+    ):
+        TaskRows("classification", ROWS, "ak")
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.methods.pca import leading_directions
+from isotune.report.verdict import gain_sentence, gain_title
 from tests.conftest import reopened
 from tests.training.conftest import Train
 
@@ -50,3 +51,6 @@ def test_a_run_keeps_the_map_and_sentence_transformers_opens_it(
     assert (np.diff(squares) < 0).all()
     # Its dev score is lower than that of the start.
     assert result.evaluation.selected_step == 1
+    (gain,) = [gain for gain in result.evaluation.gains if gain.kind == "dev"]
+    told = [gain.words, gain_sentence(gain), gain_title(gain), result.report.read_text()]
+    assert not any("chose the step" in text for text in told)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import isotune
@@ -49,7 +51,12 @@ def test_the_values_of_a_column_decide_what_is_in_it() -> None:
         key=[f"a{row}" for row in rows],
         picture=[f"images/{row}.png" for row in rows],
         page=[f"https://a.example/{row}" for row in rows],
-        tags=[["a", "b"]] * 40,
+        tags=[["a", "b"], [], ["b"], ["c", "a"]] * 10,
+        counts=[[1, 2], [2]] * 20,
+        captions=[[text(row, 5), text(row, 6)] for row in rows],
+        vector=[[row / 7, row / 3] for row in rows],
+        either=["a", ["a", "b"]] * 20,
+        nested=[[["a"]]] * 40,
         day=[date(2026, 1, 1)] * 40,
         nothing=[None, float("nan"), " ", ""] * 10,
         chinese=[f"第{row}个句子" for row in rows],
@@ -62,7 +69,12 @@ def test_the_values_of_a_column_decide_what_is_in_it() -> None:
         "key": "words",
         "picture": "paths",
         "page": "paths",
-        "tags": "other",
+        "tags": "label lists",
+        "counts": "label lists",
+        "captions": "other",
+        "vector": "other",
+        "either": "other",
+        "nested": "other",
         "day": "other",
         "nothing": "empty",
         "chinese": "text",
@@ -78,6 +90,8 @@ def test_labels_are_counted_and_texts_are_measured() -> None:
     assert texts.characters == spread(list(map(len, values)))
     (labels,) = describe_columns([{"label": row % 3 // 2} for row in range(30)])
     assert labels.classes == (("0", 20), ("1", 10))
+    (lists,) = describe_columns([{"label": [["a", "b"], ["b"], []][row % 3]} for row in range(30)])
+    assert (lists.filled, lists.classes) == (30, (("b", 20), ("a", 10)))
     assert spread(list(range(101))) == Spread(5, 50, 95)
 
 
@@ -161,6 +175,28 @@ def test_the_commands_for_a_table_run(
         if command == "train":
             assert main(["train", *words, "--dry-run"]) == 0
             assert json.dumps(source) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_lists_of_labels_are_for_a_classifier_of_several(
+    ending: str, tmp_path: Path, tiny_model: Path
+) -> None:
+    lists = (["bill", "late"], [], ["late"])
+    rows = [{"message": text(row, 6), "topics": lists[row % 3]} for row in range(300)]
+    source = tmp_path / f"mail.{ending}"
+    if ending == "jsonl":
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    found = look(source, tiny_model)
+    assert "topics: lists of 2 labels, the largest is 'late' with 67%" in str(found)
+    best, *_ = found.doors
+    _, *words = shlex.split(best.command)
+    assert words[2:8] == [
+        *("--method", "classifier", "--kind", "multi"),
+        *("--columns", "sentence=message"),
+    ]
+    assert main([*words, "--dry-run"]) == 0
 
 
 def test_commands_start_from_a_finished_encoder_of_the_script(tmp_path: Path) -> None:

@@ -2,14 +2,15 @@
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import pytest
 import tomli_w
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from isotune.cli.train import described
 from isotune.encoder.options import EncoderOptions
@@ -88,6 +89,37 @@ def test_a_number_that_cannot_be_is_refused_by_its_option(number: float) -> None
             if kinds & {int, float} and not is_finite_float and not may_be.get(name):
                 with pytest.raises(ValidationError):
                     model.model_validate({name: number})
+
+
+def fields_of_names() -> Iterator[tuple[str, FieldInfo]]:
+    """The options that take several names."""
+    for model in (Recipe, EncoderOptions, TrainingOptions, *OPTIONS.values()):
+        for name, field in model.model_fields.items():
+            kind = str(field.annotation)
+            if "tuple[" in kind and ("str" in kind or "Literal" in kind):
+                yield name, field
+
+
+def value_or_problem(field: FieldInfo, value: object) -> object:
+    """What a field makes of a value, or why it refuses the value."""
+    try:
+        return TypeAdapter(Annotated[(field.annotation, *field.metadata)]).validate_python(value)
+    except ValidationError as error:
+        return error.errors()[0]["msg"]
+
+
+def test_one_name_is_several_names_or_is_refused_in_a_line() -> None:
+    names = set()
+    for name, field in fields_of_names():
+        names.add(name)
+        one = {"augmentations": "shuffle", "metrics": "f1"}.get(name, "x")
+        found = value_or_problem(field, one)
+        if name in ("augmentations", "translate"):
+            assert found == "Value error, two names are needed"
+        else:
+            assert found == value_or_problem(field, [one])
+            assert "tuple" not in str(found)
+    assert {"tasks", "data", "teachers", "classes", "dev_data", "metrics", "translate"} <= names
 
 
 def test_an_option_goes_where_it_belongs() -> None:

@@ -215,7 +215,7 @@ def test_after_keep_the_commands_search_by_the_teacher_alone(searched: Result) -
 
 def test_dev_data_choose_no_step_of_a_query_encoder(searched: Result) -> None:
     gain = {"name": "mine.tsv", "unit": "pairs", "rows": 9, "before": 0.1, "after": 0.2}
-    dev = DevGain(**gain, low=-0.1, high=0.3)
+    dev = DevGain(**gain, low=-0.1, high=0.3, chose_step=False)
     evaluation = searched.evaluation.model_copy(update={"dev": dev})
     assert "dev data (mine.tsv) 10.00 -> 20.00" in evaluation.decision
     (shown,) = [gain for gain in evaluation.gains if gain.kind == "dev"]

@@ -530,6 +530,31 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: 
     assert "% of the texts are cut at 4 tokens" in messages
 
 
+@pytest.mark.parametrize(
+    ("method", "equal", "warned"),
+    [
+        ("pairs", 0, ""),
+        ("pairs", 2, ""),
+        ("pairs", 3, "rows: in 15% of the rows"),
+        ("simcse-sup", 20, "rows: in 100% of the rows"),
+    ],
+)
+def test_rows_of_a_text_with_itself_are_warned_about(
+    train: Train, sentences: list[str], method: str, equal: int, warned: str
+) -> None:
+    rows = []
+    for number in range(20):
+        positive = sentences[number] if number < equal else sentences[20 + number]
+        rows.append({"anchor": sentences[number], "positive": positive, "negative": "a dog"})
+    result = train(method=method, sources=(), rows=rows, steps=5, batch_size=4)
+    messages = [record["message"] for record in metrics(result.folder, "warning")]
+    told = [message for message in messages if "belong together are equal" in message]
+    assert len(told) == bool(warned)
+    for message in told:
+        assert message.startswith(warned)
+        assert f"such as {sentences[0]!r:.60};" in message
+
+
 def test_the_log_has_the_scores_of_the_start_and_of_the_kept_encoder(
     train: Train, pairs: Path
 ) -> None:
@@ -558,6 +583,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "rows: 20 rows, all of the same tokens",
     ),
     ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
+    (
+        {
+            **{"sources": (), "method": "pairs", "batch_size": 2},
+            "rows": [{"question": text, "answer": text} for text in ("cat", "dog", "ball")],
+        },
+        "rows: in each of 3 rows the two texts that belong together are equal, such as 'cat'",
+    ),
     ({"rows": ["a dog"]}, "sources and rows are both given"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -119,6 +120,9 @@ class Asked(NamedTuple):
     run: str = ""
     """The run folder that was given in place of the sentences; empty if none was."""
 
+    dev_chooses: bool = True
+    """Whether scored pairs would choose the step of a run like this one."""
+
     are_of_run: bool = False
     """Whether the encoders are the start of this run, its teachers and its encoder."""
 
@@ -146,15 +150,17 @@ def _asked(file: str, encoders: Sequence[str], columns: Mapping[str, str]) -> As
         raise InputError(f"{file}: this run has no encoder yet; let it end first")
     if not is_finished(folder):
         print(
-            f"{file}: this run has not ended, so its encoder may change: {resume_command(folder)}"
+            f"{file}: this run has not ended, so its encoder may change: {resume_command(folder)}",
+            file=sys.stderr,
         )
     column = text_column(recipe)
     if column and not columns:
         columns = {"sentence": column}
+    chooses = not all(stage.options.keeps_last for stage in recipe.stages)
     if encoders:
-        return Asked(sources, columns, encoders, run=file)
+        return Asked(sources, columns, encoders, file, chooses)
     of_run = [start_of(recipe, folder), *recipe.teachers, str(kept)]
-    return Asked(sources, columns, of_run, run=file, are_of_run=True)
+    return Asked(sources, columns, of_run, file, chooses, are_of_run=True)
 
 
 def _load_encoders(asked: Asked) -> dict[str, Encoder]:
@@ -184,7 +190,10 @@ def _different(asked: Asked, encoders: Mapping[str, Encoder]) -> dict[str, Encod
         )
     # The start is the first encoder of a run, and the kept one the last.
     if fingerprints[0] == fingerprints[-1]:
-        print(f"{asked.run}: this run has kept its start, so the copy of it is left out")
+        print(
+            f"{asked.run}: this run has kept its start, so the copy of it is left out",
+            file=sys.stderr,
+        )
     return dict(different.values())
 
 
@@ -320,8 +329,12 @@ def _say_what_next(count: int, pairs: Path, asked: Asked) -> None:
     from isotune.encoder.finished import MODULES
     from isotune.errors import counted
 
-    train = ["isotune", "train", *_repeated(asked), "--dev", str(pairs)]
-    print(f"\n{pairs}: {counted(count, 'scored pair')}. Choose by them: {shlex.join(train)}")
+    use = "Judge encoders by them"
+    words = ["isotune", "evaluate", *asked.encoders, "--tasks", str(pairs)]
+    if asked.dev_chooses:
+        use = "Choose by them"
+        words = ["isotune", "train", *_repeated(asked), "--dev", str(pairs)]
+    print(f"\n{pairs}: {counted(count, 'scored pair')}. {use}: {shlex.join(words)}")
     # The last of the encoders that have a folder can keep what is learnt.
     keeper = "ENCODER"
     for encoder in asked.encoders:

@@ -18,7 +18,9 @@ import regex
 from isotune.data.rows import Record, copy_key, is_missing, label_value
 from isotune.errors import InputError
 
-Kind: TypeAlias = Literal["text", "labels", "numbers", "words", "paths", "other", "empty"]
+Kind: TypeAlias = Literal[
+    "text", "labels", "label lists", "numbers", "words", "paths", "other", "empty"
+]
 
 LABEL_WORDS = 5
 """A label has no more words in the median."""
@@ -106,14 +108,15 @@ class Column:
     name: str
 
     kind: Kind
-    """Text; labels, few values; numbers; words, one a cell, such as ids and dates; paths or
-    addresses; other values than text and numbers; or nothing."""
+    """Text; labels, few values; lists of labels; numbers; words, one a cell, such as ids and dates;
+    paths or addresses; other values than text and numbers; or nothing."""
 
     filled: int
     """The rows that have a value."""
 
     different: int
-    """How many different values there are. Letters and digits of texts are compared."""
+    """How many different values, or labels in lists, there are. Letters and digits of texts are
+    compared."""
 
     classes: tuple[tuple[str, int], ...] = ()
     """Each label with the number of its rows, the most frequent first; empty without labels."""
@@ -194,7 +197,7 @@ def _describe(name: str, values: Sequence[object]) -> Column:
         return Column(name, "empty", 0, 0)
     shown = _as_text(values)
     if shown is None:
-        return Column(name, "other", len(values), 0)
+        return _describe_lists(name, values)
     counts = Counter(shown)
     numbers = _range(shown)
     kind = _kind(shown, counts, is_numeric=numbers is not None)
@@ -212,6 +215,28 @@ def _describe(name: str, values: Sequence[object]) -> Column:
         characters=spread([len(text) for text in shown]),
         words=spread([len(text.split()) for text in shown]),
     )
+
+
+def _describe_lists(name: str, values: Sequence[object]) -> Column:
+    """What a column holds whose values are neither all text nor all numbers."""
+    labels = _as_text(_items(values))
+    if labels:
+        counts = Counter(labels)
+        is_numeric = _range(labels) is not None
+        if _kind(labels, counts, is_numeric) == "labels":
+            classes = tuple(counts.most_common())
+            return Column(name, "label lists", len(values), len(counts), classes)
+    return Column(name, "other", len(values), 0)
+
+
+def _items(values: Iterable[object]) -> list[object]:
+    """The items of lists; none if a value is no list."""
+    items: list[object] = []
+    for value in values:
+        if not isinstance(value, list | tuple):
+            return []
+        items += value
+    return items
 
 
 def _as_text(values: Iterable[object]) -> list[str] | None:

@@ -400,7 +400,8 @@ def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[
             continue
         if len(fields) != len(header):
             raise InputError(
-                f"{name}:{number}: {len(fields)} fields, but the first line names {len(header)}"
+                f"{name}:{number}: {counted(len(fields), 'field')}, but the first line names "
+                f"{len(header)}"
             )
         yield number, Cells(zip(header, fields, strict=True))
 
@@ -467,7 +468,9 @@ def _refuse_invalid(line: str, name: str, number: int) -> None:
 
 
 def _to_utf8(encoding: str, name: str) -> str:
-    return f"becomes UTF-8 by iconv -f {encoding} -t utf-8 {shlex.quote(name)} > new.txt"
+    # A table stays a table by the ending of its name.
+    ending = Path(name.removesuffix(".gz")).suffix or ".txt"
+    return f"becomes UTF-8 by iconv -f {encoding} -t utf-8 {shlex.quote(name)} > new{ending}"
 
 
 def name_classes(

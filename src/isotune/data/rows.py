@@ -273,6 +273,8 @@ def checked_columns(
         if column not in available:
             raise no_column(source, column, available)
     groups = match_columns(row_type, available, columns)
+    for group in groups:
+        _refuse_repeated(source, row_type, group)
     if groups:
         return groups
     all_fields = ", ".join(row_type._fields)
@@ -291,6 +293,18 @@ def checked_columns(
         f"Call them {usual}; or name them, by --columns {named} (in Python by columns). The "
         f"columns of a task stand behind the file: {source},{','.join(row_type._fields).upper()}"
     )
+
+
+def _refuse_repeated(source: str, row_type: type[R], group: Sequence[str]) -> None:
+    """Refuses a column that would give two values of a row."""
+    fields: dict[str, str] = {}
+    for field, column in zip(row_type._fields, group, strict=True):
+        if column in fields:
+            raise InputError(
+                f"{source}: the column {column!r} is read as {fields[column]} and as {field}; name "
+                "two columns"
+            )
+        fields[column] = field
 
 
 def no_column(source: str, column: str, available: Iterable[str]) -> InputError:

@@ -90,6 +90,8 @@ def read(
             streaming.
     """
     sources = several(sources)
+    if isinstance(labels, str):
+        labels = [labels]
     if min_score is not None:
         _require_pairs(row_type, "min_score", "scored")
     if positive is not None:

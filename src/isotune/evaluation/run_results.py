@@ -69,6 +69,9 @@ class DevGain(Result):
     high: Finite
     """The upper end of this interval."""
 
+    chose_step: bool = True
+    """Whether these data chose the step; false where the last step is kept whatever they say."""
+
 
 class Agreement(Result):
     """How much an encoder agrees with its teachers about which held-out sentences are similar.
@@ -266,14 +269,18 @@ class Gain(NamedTuple):
     """Whether it was measured on the dev data that chose the step."""
 
     @property
+    def choice(self) -> str:
+        """What follows the name of dev data that chose the step, in a sentence; else empty."""
+        if self.chose_step:
+            return ", which chose the step,"
+        return ""
+
+    @property
     def words(self) -> str:
         """The score x 100 before and after, with the interval of the change, as logs say it."""
-        dev = f"dev data ({self.name})"
-        if self.chose_step:
-            dev += ", which chose the step,"
         names = {
             "labels": "labelled dev rows, by layers that start untrained,",
-            "dev": dev,
+            "dev": f"dev data ({self.name}){self.choice}",
             "agreement": f"agreement with the teachers on {self.name}",
             "task": f"{self.name}{self.measure}",
         }
@@ -372,7 +379,7 @@ class RunEvaluation(Result):
         3. A task or average is worse by more than chance: KEEP. This holds for all tasks: a loss
            on general pairs, or on rows that were trained on, counts too. In a run with teachers,
            a loss counts only on tasks that speak for the user's text.
-        4. The dev data, which chose the step, gain nothing: KEEP, whatever a task gains.
+        4. The dev data gain nothing: KEEP, whatever a task gains.
         5. The agreement with the teachers gains no more than chance: KEEP.
         6. What speaks for the user's text gains more than chance: NEW. Tasks that the run was given
            speak for it, or, if it was given none, the dev data.
@@ -599,8 +606,7 @@ class RunEvaluation(Result):
     def gains(self) -> list[Gain]:
         """The scores that the verdict weighs, before and after.
 
-        The first are those that chose the step. Of an encoder that asks in the index of its
-        teacher, the last step is kept, so the dev data choose none.
+        Those on the dev data are among the first, because they usually chose the step.
         """
         gains = []
         if self.labels and not self.own_tasks:
@@ -609,7 +615,7 @@ class RunEvaluation(Result):
         if dev:
             name = without_folders(dev.name)
             gain = Gain("dev", name, dev.before, dev.after, dev.low, dev.high)
-            gains.append(gain._replace(chose_step=not self.index_of))
+            gains.append(gain._replace(chose_step=dev.chose_step))
         told = self.agreement
         if told:
             name = counted(told.sentences, "held-out sentence")

@@ -50,6 +50,11 @@ class TaskRows:
     def __post_init__(self) -> None:
         if self.kind not in ROW_TYPES:
             raise unknown("kind of task", self.kind, ROW_TYPES)
+        if isinstance(self.columns, str):
+            fields = ", ".join(ROW_TYPES[self.kind]._fields)
+            raise InputError(
+                f"columns: a list of columns is needed ({fields}), not {self.columns!r:.80}"
+            )
         if not re.fullmatch(r"[\w. -]+", self.name):
             raise InputError(
                 f"name {self.name!r:.80}: only letters, digits, spaces, dots, - and _ can be in it"

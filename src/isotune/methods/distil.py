@@ -61,8 +61,6 @@ class Distil(Method):
         # The encoder will ask, where the teacher has encoded the documents.
         self.teachers = [teacher.prompted("query")]
         self.space_of = teacher.fingerprint()
-        # The teacher's vectors are the aim, whatever dev pairs say.
-        self.keeps_last = True
         last = [type(head) for head in encoder.heads][-2:]
         ends_in_layer = last == [Dense, Normalize] and encoder.dimension == teacher.dimension
         if not ends_in_layer:

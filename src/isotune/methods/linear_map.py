@@ -27,8 +27,6 @@ class LinearMap(ClosedForm):
 
     options: LinearMapOptions
     needs_text = True
-    # The teacher's vectors are the aim, whatever dev pairs say.
-    keeps_last = True
 
     def __init__(self, options: LinearMapOptions, encoder: Encoder) -> None:
         """Loads the teacher.

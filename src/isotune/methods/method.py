@@ -311,10 +311,6 @@ class Method(nn.Module, ABC):
     tunes: bool = True
     """Whether the encoder is changed. What only reads its vectors leaves the encoder as it is."""
 
-    keeps_last: bool = False
-    """Whether the last step is kept whatever dev pairs say, because a higher score is not the
-    aim."""
-
     has_widths: bool = True
     """Whether the loss is one of sentence vectors, and so of their first features too
     (`matryoshka`)."""

@@ -10,7 +10,14 @@ import re
 from enum import Enum
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from isotune.data.rows import LIST_SEPARATOR
 from isotune.views import AUGMENTATIONS
@@ -57,8 +64,27 @@ class Use(Enum):
     """Encoders that the method's encoder learns from. They are loaded too."""
 
 
-TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
-ScoreSources = Annotated[tuple[str, ...], Field(min_length=1), Use.SCORE]
+def _one_or_several(names: object) -> object:
+    """Makes a list of a single name, which Python's users often write without a list."""
+    if isinstance(names, str):
+        return [names]
+    return names
+
+
+def _two(names: object) -> object:
+    """Refuses a single name."""
+    if isinstance(names, str):
+        raise ValueError("two names are needed")
+    return names
+
+
+OneOrSeveral = BeforeValidator(_one_or_several)
+Names = Annotated[tuple[str, ...], OneOrSeveral]
+"""Names, of which a single one needs no list."""
+TwoAugmentations = Annotated[tuple[AugmentationName, AugmentationName], BeforeValidator(_two)]
+
+TrainSources = Annotated[Names, Field(min_length=1), Use.TRAIN]
+ScoreSources = Annotated[Names, Field(min_length=1), Use.SCORE]
 
 
 class MethodOptions(BaseModel):
@@ -71,6 +97,11 @@ class MethodOptions(BaseModel):
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no
     schedule."""
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the last step is kept whatever dev pairs say: a higher score is not the aim."""
+        return False
 
     @classmethod
     def fields_for(cls, *uses: Use) -> list[str]:
@@ -92,7 +123,7 @@ class MethodOptions(BaseModel):
 class AugmentedOptions(MethodOptions):
     """How the two views of a sentence are changed inside the embedding layer."""
 
-    augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
+    augmentations: TwoAugmentations = ("none", "none")
     """The augmentations of a sentence's two views. A rate may stand behind a name:
     token_cutoff:0.3."""
 
@@ -128,7 +159,7 @@ class ConSERTOptions(SoftTargetOptions):
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
-    augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
+    augmentations: TwoAugmentations = ("feature_cutoff", "shuffle")
     """The augmentations of a sentence's two views. A rate may stand behind a name:
     token_cutoff:0.3. The default is the best pair of ConSERT's Figure 5."""
 
@@ -136,7 +167,7 @@ class ConSERTOptions(SoftTargetOptions):
 class DistilOptions(MethodOptions):
     """Distillation: the encoder learns what similarities frozen teachers find."""
 
-    teachers: Annotated[tuple[str, ...], Use.LOAD, Use.TEACH] = ()
+    teachers: Annotated[Names, Use.LOAD, Use.TEACH] = ()
     """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face
     hub. Unset: the encoder as the stage before has left it."""
 
@@ -150,6 +181,11 @@ class DistilOptions(MethodOptions):
     """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as
     SimCSE."""
 
+    @property
+    def keeps_last(self) -> bool:
+        """With vectors, those of the teacher are the aim."""
+        return self.match == "vectors"
+
 
 class LinearMapOptions(MethodOptions):
     """A linear map from the vectors of the encoder to those of a teacher, by least squares.
@@ -159,8 +195,13 @@ class LinearMapOptions(MethodOptions):
 
     takes_steps: ClassVar[bool] = False
 
-    teachers: Annotated[tuple[str, ...], Use.LOAD, Use.TEACH] = ()
+    teachers: Annotated[Names, Use.LOAD, Use.TEACH] = ()
     """The teacher: a folder of an encoder, or a name on the Hugging Face hub."""
+
+    @property
+    def keeps_last(self) -> bool:
+        """The teacher's vectors are the aim."""
+        return True
 
 
 class MirrorOptions(AugmentedOptions):
@@ -276,7 +317,7 @@ class SelfGuidedOptions(TetheredOptions):
 class ParaphraseOptions(MethodOptions):
     """Where the paraphrases come from."""
 
-    translate: Annotated[tuple[str, str] | None, Use.LOAD] = None
+    translate: Annotated[tuple[str, str] | None, BeforeValidator(_two), Use.LOAD] = None
     """Make the paraphrases by translating each sentence with the first model and back with the
     second: folders or names on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de
     Helsinki-NLP/opus-mt-de-en. Unset: read them; the data are pairs of a sentence and its
@@ -316,7 +357,7 @@ class ConSERTJointOptions(NLIOptions, AugmentedOptions):
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
-    augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
+    augmentations: TwoAugmentations = ("none", "token_cutoff")
     """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate
     may stand behind a name: token_cutoff:0.3. The first view is the one that is classified. The
     default is that of the authors' script; the text names no pair."""
@@ -403,7 +444,7 @@ def _different(classes: tuple[str, ...]) -> tuple[str, ...]:
     return classes
 
 
-Classes = Annotated[tuple[str, ...], AfterValidator(_different)]
+Classes = Annotated[Names, AfterValidator(_different)]
 
 
 ClassWeights = Literal["balanced"]
@@ -422,7 +463,7 @@ class LabelOptions(MethodOptions):
     """Share of the rows of each label that is set apart: not trained on, but scored. Copies of a
     text stay together."""
 
-    test_data: Annotated[tuple[str, ...], Use.TEST] = ()
+    test_data: Annotated[Names, Use.TEST] = ()
     """Rows with labels to score on, in place of rows that are set apart, with the same columns."""
 
 
@@ -483,7 +524,7 @@ class FinetuneOptions(ApartOptions):
     """balanced: every class counts as much as the others in the loss, however rare it is
     (scikit-learn's formula). Unset: every row counts the same."""
 
-    metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("accuracy",)
+    metrics: Annotated[tuple[MetricName, ...], OneOrSeveral, Field(min_length=1)] = ("accuracy",)
     """The metrics on the dev data: accuracy, f1, macro_f1, matthews, pearson or spearman. Their
     mean chooses the best step."""
 
@@ -523,7 +564,7 @@ class FinetuneSentenceOptions(FinetuneOptions):
     classes: Annotated[Classes, Field(min_length=2)] = ("0", "1")
     """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
-    dev_data: Annotated[tuple[str, ...], Use.SCORE] = ()
+    dev_data: Annotated[Names, Use.SCORE] = ()
     """Labelled sentences on which the metrics are computed. Unset: the share that test_share names
     of the rows left to train on; without test_share, a run needs some."""
 
@@ -537,7 +578,7 @@ class FinetunePairOptions(FinetuneOptions):
     """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is
     that of the second class. The default is RTE's and QNLI's."""
 
-    dev_data: Annotated[tuple[str, ...], Use.SCORE] = ()
+    dev_data: Annotated[Names, Use.SCORE] = ()
     """Labelled or scored pairs on which the metrics are computed. Unset: the share that test_share
     names of the rows left to train on; without test_share, a run needs some."""
 
@@ -570,14 +611,14 @@ class MultitaskOptions(MethodOptions):
     """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best
     step."""
 
-    sentiment_test: Annotated[tuple[str, ...], Use.SCORE] = ()
+    sentiment_test: Annotated[Names, Use.SCORE] = ()
     """Sentences with a label, for the accuracy of the kept step. Unset: it isn't measured, and so
     for the next two."""
 
-    paraphrase_test: Annotated[tuple[str, ...], Use.SCORE] = ()
+    paraphrase_test: Annotated[Names, Use.SCORE] = ()
     """Pairs with the label 1 or 0, for the accuracy of the kept step."""
 
-    similarity_test: Annotated[tuple[str, ...], Use.SCORE] = ()
+    similarity_test: Annotated[Names, Use.SCORE] = ()
     """Pairs with a score, for Pearson's correlation of the kept step."""
 
     sentiment_classes: Annotated[Classes, Field(min_length=2)] = ("0", "1", "2", "3", "4")
@@ -639,6 +680,11 @@ class PCAOptions(WhiteningOptions):
     dimensions: Count | None = None
     """Directions to keep, the leading ones. Unset: all; then isotune encode, index, serve and
     evaluate can keep fewer."""
+
+    @property
+    def keeps_last(self) -> bool:
+        """A cut loses a little of the score, which is its price."""
+        return True
 
 
 class SIFOptions(MethodOptions):

@@ -20,8 +20,6 @@ class PCA(Whitening):
     """A linear head whose weights are the leading directions of the vectors."""
 
     options: PCAOptions
-    # A cut loses a little of the score, which is its price.
-    keeps_last = True
 
     def map_of(self, vectors: Tensor, dimensions: int) -> Dense:
         """The map to so many directions of vectors [N, d]."""

@@ -206,8 +206,6 @@ def _columns_of(pairs: Sequence[str]) -> dict[str, str]:
     if isinstance(pairs, str) or len(pairs) != 2:
         raise InputError(f"pairs: the names of two columns are needed, not {pairs!r:.80}")
     first, second = pairs
-    if first == second:
-        raise InputError(f"pairs name the column {first!r} twice; name two columns")
     return {"sentence1": first, "sentence2": second}
 
 

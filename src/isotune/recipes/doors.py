@@ -86,6 +86,9 @@ APART = ("--test-share", "0.2")
 JUDGED = "A fifth of the rows is set apart, and says whether that helped"
 """What `APART` is for."""
 
+LABELS_APART = "a fifth of the rows is set apart, and says how well the labels are predicted"
+"""What runs on labels do without being asked."""
+
 SCALE = (-1, 100)
 """The lowest and the highest score of pairs."""
 
@@ -189,6 +192,7 @@ def find_doors(doorway: Doorway) -> list[Door]:
     doors += _of_pairs(doorway)
     if not doors:
         doors += _of_labels(doorway)
+        doors += _of_label_lists(doorway)
     doors += _of_texts(doorway)
     return doors
 
@@ -389,19 +393,35 @@ def _of_labels(doorway: Doorway) -> Iterator[Door]:
     others = [column.name for column in rivals if column is not labels]
     if others:
         what += f" (other columns with few values: {', '.join(others)})"
-    apart = "a fifth of the rows is set apart, and says how well the labels are predicted"
     yield Door(
         LabelledSentence.__name__,
         doorway.command("--recipe", "classify", *words, out="labels"),
         f"{what}: the encoder is tuned on the labels first, and stays as it was where that gains "
-        f"no more than chance; {apart}",
+        f"no more than chance; {LABELS_APART}",
         _measured("classify"),
     )
     yield Door(
         LabelledSentence.__name__,
         doorway.command("--method", "classifier", *words, out="classifier"),
         f"{what}: a classifier on the encoder as it is, in one pass over the text, where there is "
-        f"no time to tune it; {apart}",
+        f"no time to tune it; {LABELS_APART}",
+    )
+
+
+def _of_label_lists(doorway: Doorway) -> Iterator[Door]:
+    """The door of one text and several labels."""
+    lists = [column for column in doorway.columns if column.kind == "label lists"]
+    if not lists or lists[0].different < 2:
+        return
+    labels = lists[0]
+    text = _longest(doorway.texts)
+    words = _columns_words({"sentence": text.name, "label": labels.name})
+    yield Door(
+        LabelledSentence.__name__,
+        doorway.command("--method", "classifier", "--kind", "multi", *words, out="labels"),
+        f"text in the column {text.name}, and lists of {labels.different} labels in "
+        f"{labels.name}: a classifier on the encoder as it is predicts any number of labels a "
+        f"text; {LABELS_APART}",
     )
 
 

@@ -331,6 +331,8 @@ def _facts(column: Column, rows: int) -> Iterator[str]:
 
 def _kind(column: Column) -> str:
     """The kind of a column in words."""
+    if column.kind == "label lists":
+        return f"lists of {counted(column.different, 'label')}"
     if len(column.classes) == 1:
         return f"always {column.classes[0][0]!r}"
     if column.kind == "labels":

@@ -28,7 +28,7 @@ from isotune.data.rows import is_unicode
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, counted, invalid, unknown
 from isotune.methods import OPTIONS
-from isotune.methods.options import MethodOptions, Positive, Use
+from isotune.methods.options import MethodOptions, Names, Positive, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}
@@ -95,7 +95,7 @@ class Stage(BaseModel):
     options: MethodOptions
     training: TrainingOptions
 
-    data: tuple[str, ...] = ()
+    data: Names = ()
     """The sources that the stage trains on; if empty, the recipe's data."""
 
     @model_validator(mode="before")
@@ -152,7 +152,7 @@ class Recipe(BaseModel):
     published: str = ""
     """The score that the source reports."""
 
-    published_on: tuple[str, ...] = ()
+    published_on: Names = ()
     """The tasks of that score, Spearman's correlation over all pairs of a task.
 
     A run is evaluated on them, unless it is given tasks or their data can't be read.
@@ -167,7 +167,7 @@ class Recipe(BaseModel):
     usual_gain: Positive | None = None
     """The median of these gains, in points of Spearman's correlation x 100 on scored pairs."""
 
-    data: tuple[str, ...] = ()
+    data: Names = ()
     """The sources that stages train on: files, patterns, named datasets, hub:owner/name, or - for
     standard input."""
 
@@ -189,7 +189,7 @@ class Recipe(BaseModel):
     classification:reviews.csv,text,stars (a file and its columns). With none, the last step is
     kept, or with most_forgotten the last that loses no more than that."""
 
-    tasks: tuple[str, ...] = ()
+    tasks: Names = ()
     """The tasks on which the start and the result are evaluated: names, files of scored pairs,
     retrieval:DATA or classification:DATA. A file's columns may stand behind its name, as in
     pairs.csv,first,second,grade. Unset: those of the recipe's published score, or else the seven

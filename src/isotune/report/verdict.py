@@ -61,8 +61,7 @@ def gain_title(gain: Gain) -> str:
         case "labels":
             return "Labelled dev rows"
         case "dev":
-            title = f"Dev data {score_title(gain.name)}"
-            return f"{title}, which chose the step" if gain.chose_step else title
+            return f"Dev data {score_title(gain.name)}{gain.choice}".removesuffix(",")
         case "agreement":
             return "Agreement with the teachers"
     return f"{score_title(gain.name)}{gain.measure}"
@@ -70,12 +69,9 @@ def gain_title(gain: Gain) -> str:
 
 def gain_sentence(gain: Gain) -> str:
     """A difference in a sentence: the scores before and after, and the interval."""
-    dev = f"The score on the dev data {score_title(gain.name)}"
-    if gain.chose_step:
-        dev += ", which chose the step,"
     subjects = {
         "labels": "The score on the labelled dev rows, by layers that start untrained,",
-        "dev": dev,
+        "dev": f"The score on the dev data {score_title(gain.name)}{gain.choice}",
         "agreement": f"The agreement with the teachers on {gain.name}",
         "task": f"The score on {score_title(gain.name)}{gain.measure}",
     }
@@ -138,10 +134,15 @@ def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list
     if dev:
         if evaluation.verdict.word == "CAN'T TELL":
             return ["To be sure, score more pairs with isotune label."]
+        if not dev.chose_step:
+            return []
         return [f"The {dev.unit} that choose the step show a little more gain than others would."]
     if evaluation.own_tasks:
         return []
-    advice = ["To measure the encoder, score some pairs with isotune label, and train with --dev."]
+    use = "train with --dev"
+    if dev and not dev.chose_step:
+        use = "name them to isotune evaluate --tasks"
+    advice = [f"To measure the encoder, score some pairs with isotune label, and {use}."]
     if has_examples:
         advice.insert(0, "Read the examples below.")
     return advice

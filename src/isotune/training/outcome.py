@@ -150,7 +150,10 @@ class ComparedOn:
     tasks: Sequence[Task]
 
     dev: DevTask | None
-    """What chose the step."""
+    """The dev data; None without them, or if labelled rows chose the step."""
+
+    dev_chooses: bool
+    """Whether the dev data, if there are any, chose the step of a stage."""
 
     by_rows: bool
     """Whether labelled rows chose the step."""
@@ -437,7 +440,7 @@ def _comparison(
     found = differences(before.on_tasks, after.on_tasks)
     dev = None
     if compared_on.dev:
-        dev = _dev_gain(compared_on.dev, before, after)
+        dev = _dev_gain(compared_on.dev, before, after, compared_on.dev_chooses)
     labels = None
     if compared_on.by_rows and progress.first_score is not None and progress.best_score is not None:
         labels = (progress.first_score, progress.best_score)
@@ -485,7 +488,9 @@ def _own_tasks(found: Sequence[Difference], judges: Judges) -> tuple[str, ...]:
     return tuple(change.score for change in found if change.score in judges.tasks)
 
 
-def _dev_gain(task: DevTask, before: MeasuredEncoder, after: MeasuredEncoder) -> DevGain:
+def _dev_gain(
+    task: DevTask, before: MeasuredEncoder, after: MeasuredEncoder, chose_step: bool
+) -> DevGain:
     old = before.on_dev
     new = after.on_dev
     assert old is not None
@@ -499,6 +504,7 @@ def _dev_gain(task: DevTask, before: MeasuredEncoder, after: MeasuredEncoder) ->
         after=new.scores[task.name],
         low=low,
         high=high,
+        chose_step=chose_step,
     )
 
 

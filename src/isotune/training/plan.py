@@ -48,6 +48,7 @@ from isotune.training.recorder import Recorder, RunContext
 from isotune.training.request import Request
 from isotune.training.run_data import DividedRows, RunData, is_file
 from isotune.training.run_folder import START, Progress
+from isotune.training.selection import is_chosen_by_dev
 
 PAPERS_WIDTH = 768
 """The width of BERT-base, for which the papers give rates."""
@@ -226,6 +227,9 @@ class Plan:
     by_rows: bool
     """Whether labelled rows choose the step, in place of the dev data."""
 
+    dev_chooses: bool
+    """Whether the dev data, if there are any, choose the step of a stage."""
+
     predicts: bool
     """Whether the encoder is tuned to predict labels or scores of rows."""
 
@@ -260,6 +264,7 @@ class Plan:
         return ComparedOn(
             tasks=self.evaluation_data.tasks,
             dev=dev,
+            dev_chooses=self.dev_chooses,
             by_rows=self.by_rows,
             sentences=self.sentences,
             teachers=self.recipe.teachers,
@@ -278,7 +283,7 @@ class Plan:
                 recorder.say(line)
         if self.evaluation_data.unpublished:
             recorder.say(self.evaluation_data.unpublished)
-        if self.evaluation_data.dev_is_tested:
+        if self.dev_chooses and self.evaluation_data.dev_is_tested:
             recorder.warn(
                 0, "the dev data are test data too: they chose the step, so its score is too high"
             )
@@ -400,6 +405,7 @@ def make_plan(
         pooled=pooled,
         disk=disk,
         by_rows=bool(last.scored("dev")),
+        dev_chooses=any(is_chosen_by_dev(method) for method in methods),
         predicts=type(last).predict is not Method.predict or not last.tunes,
         tunes=any(method.tunes for method in methods),
         reshaped=any(method.adds.reshapes for method in methods),

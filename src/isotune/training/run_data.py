@@ -16,9 +16,10 @@ import numpy as np
 from isotune.data import DATASETS, ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
+from isotune.data.equal_texts import EqualTexts
 from isotune.data.held_out import is_held_out, without_held_out
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import Row, Sentence, text_fields
+from isotune.data.rows import Pair, Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenDataset
 from isotune.data.trained_rows import TRAINED_ROWS, TrainedRows
@@ -48,6 +49,9 @@ MOST_DRAWN = 1_000_000
 
 MANY_REPEATS = 0.1
 """The share of repeated texts above which the log warns."""
+
+MANY_EQUAL = 0.1
+"""The share of rows with two equal texts above which the log warns."""
 
 MANY_CUT = 0.1
 """The share of texts cut to the maximum length above which the log warns."""
@@ -178,11 +182,14 @@ class RunData:
             sampled = self._chosen(source_rows, feed, stage)
             watched = overlap.watch(sampled, feed.reads or feed.rows)
             watched = trained_rows.watch(watched, feed.reads or feed.rows)
+            equal = EqualTexts()
+            watched = equal.watch(watched, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
                 store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
             train[name] = store
             _check_content(feed, store, upsampled=stage.training.as_released.upsample)
+            self._check_equal(feed, equal)
             shared = _found(overlap)
             stage_title = f"stage {number + 1}"
             data_title = "data"
@@ -390,6 +397,29 @@ class RunData:
         if data.cut > MANY_CUT * data.sentences:
             share = data.cut / data.sentences
             recorder.warn(0, f"{share:.0%} of the texts are cut at {length} tokens")
+
+    def _check_equal(self, feed: Feed, found: EqualTexts) -> None:
+        """Refuses pairs that are all of a text with itself, and warns of many.
+
+        Triplets have their negatives to learn from.
+        """
+        if not found.equal:
+            return
+        sources = ", ".join(feed.data) or "rows"
+        if found.equal == found.rows and (feed.reads or feed.rows) is Pair:
+            raise InputError(
+                f"{sources}: in each of {counted(found.rows, 'row')} the two texts that belong "
+                f"together are equal, such as {found.example!r:.60}; name other columns, or train "
+                "on sentences alone"
+            )
+        share = found.equal / found.rows
+        if share > MANY_EQUAL:
+            self.run.recorder.warn(
+                0,
+                f"{sources}: in {share:.0%} of the rows the two texts that belong together are "
+                f"equal, such as {found.example!r:.60}; a text finds itself without training, so "
+                "leave these rows out",
+            )
 
     def _describe_overlap(self, shared: Mapping[str, Shared]) -> None:
         recorder = self.run.recorder

@@ -90,7 +90,7 @@ def choose_scorer(
             workers=workers,
             chunk_size=options.chunk_size,
         )
-    if dev is not None and method.tunes and not method.keeps_last:
+    if dev is not None and is_chosen_by_dev(method):
         return partial(
             score_task,
             task=dev,
@@ -99,6 +99,11 @@ def choose_scorer(
             resamples=options.interpolations is not None,
         )
     return None
+
+
+def is_chosen_by_dev(method: Method) -> bool:
+    """Whether dev data choose the step of a stage with this method, if the run has dev data."""
+    return method.tunes and not method.options.keeps_last
 
 
 def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:

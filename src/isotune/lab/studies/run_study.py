@@ -72,7 +72,7 @@ def run_study(  # noqa: PLR0913
     model: str = "",
     seeds: Sequence[int] = (),
     options: Mapping[str, Any] | None = None,
-    arms: Sequence[str | Path] = (),
+    arms: str | Path | Sequence[str | Path] = (),
     updates: int | None = None,
     stand_ins: bool = False,
     keep_encoders: bool = False,
@@ -110,6 +110,8 @@ def run_study(  # noqa: PLR0913
             a single run are in the table.
     """
     _check_threads(threads, on_ray=on_ray)
+    if isinstance(arms, str | Path):
+        arms = [arms]
     deadline = _deadline(budget)
     folder = Path(runs or Path(out, "runs"))
     # This refuses wrong names, before anything is written.
