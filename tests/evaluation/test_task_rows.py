@@ -17,10 +17,13 @@ from sklearn.metrics import f1_score
 
 import isotune
 from isotune import TaskRows
+from isotune.data import LabelledSentence
 from isotune.errors import InputError
 from isotune.evaluation import compare, evaluate, load_tasks, with_whole_path
 from isotune.evaluation import intervals as module
-from isotune.evaluation.tasks import FunctionTask, task
+from isotune.evaluation.labelled import rows_apart
+from isotune.evaluation.tasks import FunctionTask, Task, task
+from isotune.methods.options import ClassifierOptions
 
 ROWS = [
     {"a": f"{word} {n}", "b": f"{word} {n + 7}", "grade": f"{n % 4}", "kind": word}
@@ -123,6 +126,33 @@ def test_macro_f1_and_its_samples_are_those_of_scikit_learn(
 def test_columns_that_do_not_fit_are_refused_in_a_line(file: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_tasks(name.format(file))
+
+
+class Listening:
+    """Keeps the texts that it is given; its vectors say nothing."""
+
+    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float32]:
+        self.heard = list(sentences)
+        return np.random.default_rng(0).normal(size=(len(sentences), 4)).astype(np.float32)
+
+
+def tasks_without_roles() -> Iterator[Task]:
+    """A task of each kind that encodes all of its texts alike."""
+    yield from load_tasks([TaskRows(kind, ROWS, columns, kind) for kind, columns in KINDS[::2]])
+    yield from load_tasks("geometry")
+    labelled = [LabelledSentence(row["a"], row["grade"]) for row in ROWS]
+    # Some texts stand on both sides.
+    train, test = labelled[:30], labelled[24:]
+    single = ClassifierOptions(classes=("0", "1", "2", "3"))
+    yield rows_apart("single", train, test, single)
+    yield rows_apart("score", train, test, ClassifierOptions(kind="score"))
+
+
+def test_the_texts_of_a_task_are_those_that_it_encodes() -> None:
+    for scored in tasks_without_roles():
+        encoder = Listening()
+        scored.score(encoder)
+        assert scored.texts() == {"": encoder.heard}, scored.name
 
 
 def test_columns_are_a_list() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.methods.pca import leading_directions
-from isotune.report.verdict import gain_sentence, gain_title
+from isotune.report.verdict import gain_sentence, gain_title, open_questions
 from tests.conftest import reopened
 from tests.training.conftest import Train
 
@@ -54,3 +54,11 @@ def test_a_run_keeps_the_map_and_sentence_transformers_opens_it(
     (gain,) = [gain for gain in result.evaluation.gains if gain.kind == "dev"]
     told = [gain.words, gain_sentence(gain), gain_title(gain), result.report.read_text()]
     assert not any("chose the step" in text for text in told)
+    # Pairs that choose no step are not asked for as dev data.
+    general = result.evaluation.model_copy(update={"dev_is_general": True, "own_tasks": ()})
+    (advice,) = open_questions(general, has_examples=False)
+    assert advice.endswith("name them to isotune evaluate --tasks.")
+    chosen = general.dev.model_copy(update={"chose_step": True})
+    chosen_by_dev = general.model_copy(update={"dev": chosen})
+    (advice,) = open_questions(chosen_by_dev, has_examples=False)
+    assert advice.endswith("train with --dev.")

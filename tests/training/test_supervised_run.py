@@ -57,6 +57,13 @@ def test_fine_tuning_learns_its_labels_and_keeps_the_best_step(train: Train, lab
     assert kept == 20 * int(np.argmax(scores))
 
 
+def test_dev_data_choose_no_step_of_a_stage_that_rows_choose(train: Train, labelled: str) -> None:
+    tuned = {"method": "finetune-sentence", "dev_data": [labelled], "steps": 2, "eval_every": 1}
+    cut = {"method": "pca", "dimensions": 3}
+    result = train(stages=[tuned, cut], sources=labelled, steps=None, eval_every=None)
+    assert not result.evaluation.dev.chose_step
+
+
 def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(
     train: Train, labelled: str
 ) -> None:

@@ -1,7 +1,7 @@
 """What a report says first: which encoder to use, and the differences from the start in words."""
 
 from isotune.evaluation.results import interval_ends
-from isotune.evaluation.run_results import WORSE, Gain, RunEvaluation, Verdict
+from isotune.evaluation.run_results import WORSE, DevGain, Gain, RunEvaluation, Verdict
 from isotune.report.titles import score_title, score_titles
 
 HAD = "what you had"
@@ -61,7 +61,7 @@ def gain_title(gain: Gain) -> str:
         case "labels":
             return "Labelled dev rows"
         case "dev":
-            return f"Dev data {score_title(gain.name)}{gain.choice}".removesuffix(",")
+            return f"Dev data {score_title(gain.name)}{gain.choice.removesuffix(',')}"
         case "agreement":
             return "Agreement with the teachers"
     return f"{score_title(gain.name)}{gain.measure}"
@@ -124,23 +124,28 @@ def _open_questions_of_search(evaluation: RunEvaluation) -> list[str]:
     return ["To measure the search, give questions and answers (--tasks retrieval:FILE)."]
 
 
+def _open_questions_of_dev(verdict: Verdict, dev: DevGain) -> list[str]:
+    """What would tell more, where the dev data speak for the user's text."""
+    if verdict.word == "CAN'T TELL":
+        return ["To be sure, score more pairs with isotune label."]
+    if dev.chose_step:
+        return [f"The {dev.unit} that choose the step show a little more gain than others would."]
+    return []
+
+
 def open_questions(evaluation: RunEvaluation | None, has_examples: bool) -> list[str]:
     """What would tell more, in sentences; empty if nothing is open."""
     if evaluation is None or evaluation.labels or not evaluation.selected_step:
         return []
     if evaluation.index_of:
         return _open_questions_of_search(evaluation)
-    dev = evaluation.own_dev
-    if dev:
-        if evaluation.verdict.word == "CAN'T TELL":
-            return ["To be sure, score more pairs with isotune label."]
-        if not dev.chose_step:
-            return []
-        return [f"The {dev.unit} that choose the step show a little more gain than others would."]
+    own_dev = evaluation.own_dev
+    if own_dev:
+        return _open_questions_of_dev(evaluation.verdict, own_dev)
     if evaluation.own_tasks:
         return []
     use = "train with --dev"
-    if dev and not dev.chose_step:
+    if evaluation.dev and not evaluation.dev.chose_step:
         use = "name them to isotune evaluate --tasks"
     advice = [f"To measure the encoder, score some pairs with isotune label, and {use}."]
     if has_examples:

@@ -102,8 +102,11 @@ def choose_scorer(
 
 
 def is_chosen_by_dev(method: Method) -> bool:
-    """Whether dev data choose the step of a stage with this method, if the run has dev data."""
-    return method.tunes and not method.options.keeps_last
+    """Whether dev data choose the step of a stage with this method, if the run has dev data.
+
+    Labelled rows of the method choose in their place.
+    """
+    return method.tunes and not method.options.keeps_last and not method.scored("dev")
 
 
 def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
