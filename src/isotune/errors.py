@@ -175,7 +175,12 @@ def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
     as two stages with the same wrong option; one of them is reported.
     """
     problems: list[str] = []
-    for problem in error.errors(include_url=False):
+    found = error.errors(include_url=False)
+    places = [problem["loc"] for problem in found]
+    for problem in found:
+        # pydantic does not count items that it has refused.
+        if problem["type"] == "too_short" and _has_inner(problem["loc"], places):
+            continue
         place = list(problem["loc"])
         if len(place) > 1 and place[0] == unnamed:
             place = place[2:]
@@ -186,6 +191,12 @@ def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
         if line not in problems:
             problems.append(line)
     return InputError(f"{name}: {'; '.join(problems)}")
+
+
+def _has_inner(outer: tuple[int | str, ...], places: Iterable[tuple[int | str, ...]]) -> bool:
+    """Whether one of the places lies within the outer one."""
+    depth = len(outer)
+    return any(len(place) > depth and place[:depth] == outer for place in places)
 
 
 def _from_one(part: int | str) -> str:

@@ -19,6 +19,7 @@ from isotune.data.rows import (
     to_rows,
 )
 from isotune.errors import InputError
+from isotune.methods import METHODS
 
 
 def rows(
@@ -184,6 +185,19 @@ def test_wrong_columns_are_refused() -> None:
         InputError, match=r"unknown field of Sentence 'sentense': did you mean 'sentence'\?"
     ):
         rows([record], Sentence, {"sentense": "review"})
+
+
+@pytest.mark.parametrize("row_type", [Sentence, LabelledSentence, Triplet])
+def test_columns_of_two_texts_are_for_methods_of_two_texts(row_type: type[Row]) -> None:
+    columns = {"sentence1": "a", "sentence2": "b"}
+    with pytest.raises(InputError, match="as --pairs names them; these are for methods of") as said:
+        rows([{"a": "x", "b": "y"}], row_type, columns)
+    assert ", ".join(row_type._fields) in str(said.value)
+    _, named = str(said.value).split("methods of two texts: ")
+    methods = [METHODS[word] for word in re.findall(r"[\w-]+", named) if word in METHODS]
+    assert len(methods) == 4
+    for method in methods:
+        assert set(columns) <= set(method.rows._fields)
 
 
 @pytest.mark.parametrize(

@@ -405,7 +405,14 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
             "a.txt:2: byte 2 of the line, 0xe9, is not UTF-8; latin-1 becomes UTF-8 by iconv -f l",
         ),
         ("a.tsv", b"sentence\na\0b\n", "a.tsv:2: a NUL byte"),
-        ("a.csv", b"sentence\nt\xe9o\n", "a.csv > new.csv"),
+        ("a.csv", b"sentence\nt\xe9o\n", "/a-utf8.csv"),
+        ("new.csv", b"sentence\nt\xe9o\n", "/new-utf8.csv"),
+        (
+            "a.csv.gz",
+            gzip.compress(b"sentence\nt\xe9o\n"),
+            "a.csv.gz | iconv -f latin-1 -t utf-8 > ",
+        ),
+        ("a.csv.gz", gzip.compress(b"sentence\nt\xe9o\n"), "/a-utf8.csv"),
         (
             "a.txt",
             "one".encode("utf-16"),

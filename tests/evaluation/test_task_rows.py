@@ -19,7 +19,7 @@ import isotune
 from isotune import TaskRows
 from isotune.data import LabelledSentence
 from isotune.errors import InputError
-from isotune.evaluation import compare, evaluate, load_tasks, with_whole_path
+from isotune.evaluation import compare, evaluate, load_dev, load_tasks, with_whole_path
 from isotune.evaluation import intervals as module
 from isotune.evaluation.labelled import rows_apart
 from isotune.evaluation.tasks import FunctionTask, Task, task
@@ -224,6 +224,12 @@ def test_names_are_checked_before_the_first_data_are_read(tmp_path: Path) -> Non
         load_tasks([unread, "stsbb"])
     with pytest.raises(InputError, match="no such file, and no task has this name"):
         load_tasks([unread, tmp_path.name + "/gone.tsv"])
+    for name in ("retrieval", "retrieval:", "classification:", "geometry:", "similarity:"):
+        problem = f"^{name.strip(':')}: name the data behind this kind of task"
+        with pytest.raises(InputError, match=problem):
+            load_tasks([unread, name])
+        with pytest.raises(InputError, match=problem):
+            load_dev(name)
     for name in ("stsb", "sts"):
         with pytest.raises(InputError, match=f"a known task has the name '{name}'"):
             load_tasks([unread, TaskRows("similarity", ROWS, ["a", "b", "grade"], name)])

@@ -122,6 +122,14 @@ def test_one_name_is_several_names_or_is_refused_in_a_line() -> None:
     assert {"tasks", "data", "teachers", "classes", "dev_data", "metrics", "translate"} <= names
 
 
+@pytest.mark.parametrize("values", [[0], [0, 0], [64, 0]])
+@pytest.mark.parametrize("name", ["matryoshka", "interpolations"])
+def test_a_wrong_number_in_a_list_is_the_only_problem(name: str, values: list[int]) -> None:
+    with pytest.raises(InputError, match=f"^recipe: {name}: ") as refused:
+        Recipe.from_table(read_recipe("default")).with_options({name: values})
+    assert "Tuple" not in str(refused.value)
+
+
 def test_an_option_goes_where_it_belongs() -> None:
     options = {
         "seed": 3,

@@ -555,6 +555,22 @@ def test_rows_of_a_text_with_itself_are_warned_about(
         assert f"such as {sentences[0]!r:.60};" in message
 
 
+@pytest.mark.parametrize(
+    ("numbers", "warned"), [(9, ""), (10, "rows: 50% of the texts are numbers")]
+)
+def test_texts_that_are_numbers_are_warned_about(
+    train: Train, sentences: list[str], numbers: int, warned: str
+) -> None:
+    rows = [f"{number + 0.5}" for number in range(numbers)] + sentences[numbers:20]
+    result = train(sources=(), rows=rows, steps=5, batch_size=4)
+    messages = [record["message"] for record in metrics(result.folder, "warning")]
+    told = [message for message in messages if "are numbers" in message]
+    assert len(told) == bool(warned)
+    for message in told:
+        assert message.startswith(f"{warned}, such as '0.5'; if another column")
+        assert "--columns sentence=COLUMN " in message
+
+
 def test_the_log_has_the_scores_of_the_start_and_of_the_kept_encoder(
     train: Train, pairs: Path
 ) -> None:

@@ -230,10 +230,15 @@ def _describe_lists(name: str, values: Sequence[object]) -> Column:
 
 
 def _items(values: Iterable[object]) -> list[object]:
-    """The items of lists; none if a value is no list."""
+    """The items of lists; none if a value is no list, or a list that names an item twice.
+
+    Labels are named once, but token ids and the numbers of a mask are repeated.
+    """
     items: list[object] = []
     for value in values:
         if not isinstance(value, list | tuple):
+            return []
+        if len(set(map(repr, value))) < len(value):
             return []
         items += value
     return items

@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 Format: TypeAlias = Callable[[BinaryIO, str], Records]
 """Reads a stream. The second argument is its name for error messages."""
 
+STDIN_NAME = "<stdin>"
+"""The name of standard input for error messages."""
+
 LONGEST_LINE = 1_000_000
 """Characters of a line. A longer line is no sentence, but a file without line ends."""
 
@@ -468,9 +471,17 @@ def _refuse_invalid(line: str, name: str, number: int) -> None:
 
 
 def _to_utf8(encoding: str, name: str) -> str:
-    # A table stays a table by the ending of its name.
-    ending = Path(name.removesuffix(".gz")).suffix or ".txt"
-    return f"becomes UTF-8 by iconv -f {encoding} -t utf-8 {shlex.quote(name)} > new{ending}"
+    """The command that writes a file anew in UTF-8, under another name with the same ending."""
+    convert = f"iconv -f {encoding} -t utf-8"
+    if name == STDIN_NAME:
+        return f"becomes UTF-8 by {convert}"
+    file = Path(name)
+    command = f"{convert} {shlex.quote(name)}"
+    if file.suffix.lower() == ".gz":
+        command = f"gunzip -c {shlex.quote(name)} | {convert}"
+        file = file.with_suffix("")
+    new = file.with_name(f"{file.stem}-utf8{file.suffix}")
+    return f"becomes UTF-8 by {command} > {shlex.quote(str(new))}"
 
 
 def name_classes(

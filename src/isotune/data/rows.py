@@ -269,7 +269,7 @@ def checked_columns(
     """The result of `match_columns` for the first record; refuses columns that don't fit."""
     for field, column in columns.items():
         if field not in row_type._fields:
-            raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
+            raise _no_field(row_type, field)
         if column not in available:
             raise no_column(source, column, available)
     groups = match_columns(row_type, available, columns)
@@ -292,6 +292,17 @@ def checked_columns(
         f"{source}: can't tell which columns hold {all_fields}: it has {_names(available)}. "
         f"Call them {usual}; or name them, by --columns {named} (in Python by columns). The "
         f"columns of a task stand behind the file: {source},{','.join(row_type._fields).upper()}"
+    )
+
+
+def _no_field(row_type: type[R], field: str) -> InputError:
+    """The error for a field that a row type lacks."""
+    if field not in Pair._fields:
+        return unknown(f"field of {row_type.__name__}", field, row_type._fields)
+    return InputError(
+        f"rows of {', '.join(row_type._fields)} are needed here, and columns are named for "
+        f"{' and '.join(Pair._fields)}, as --pairs names them; these are for methods of two texts: "
+        "pairs or clsr, with scores cosent, with labels nli"
     )
 
 

@@ -20,6 +20,7 @@ from isotune.data.datasets import dataset_records
 from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
 from isotune.data.records import (
+    STDIN_NAME,
     Opened,
     class_columns,
     name_classes,
@@ -169,7 +170,7 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [Opened("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
+        return [Opened(STDIN_NAME, read_text(sys.stdin.buffer, STDIN_NAME))]
     if str(source).startswith("hub:"):
         place, _, split = str(source).removeprefix("hub:").partition(":")
         hub_source = open_hub(HubSource.parse(place), split, labelled=labelled)

@@ -321,7 +321,7 @@ def load_dev(source: str) -> DevTask:
 
     Of a dataset, the scored pairs are those of dev.
     """
-    kind, _, data = source.partition(":")
+    kind, data = _kind_and_data(source)
     if kind in _LOADERS:
         return _LOADERS[kind](source, data)
     return _load_pairs("", source)
@@ -353,12 +353,14 @@ _KINDS = ("geometry", *_LOADERS)
 def _kind_and_data(name: str) -> tuple[str, str]:
     """The parts of a name: ("retrieval", "faq.tsv").
 
-    The first part is "" where no kind stands before the data.
+    The first part is "" where no kind stands before the data. A kind without data is refused.
     """
     kind, _, data = name.partition(":")
-    if kind in _KINDS and data:
-        return kind, data
-    return "", name
+    if kind not in _KINDS or name in TASKS:
+        return "", name
+    if not data:
+        raise InputError(f"{kind}: name the data behind this kind of task, as in {kind}:DATA")
+    return kind, data
 
 
 def with_whole_path(task: str) -> str:

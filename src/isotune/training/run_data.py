@@ -18,6 +18,7 @@ from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
 from isotune.data.equal_texts import EqualTexts
 from isotune.data.held_out import is_held_out, without_held_out
+from isotune.data.number_texts import NumberTexts
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Pair, Row, Sentence, text_fields
 from isotune.data.sources import FromPython, Rows, Source
@@ -52,6 +53,9 @@ MANY_REPEATS = 0.1
 
 MANY_EQUAL = 0.1
 """The share of rows with two equal texts above which the log warns."""
+
+MANY_NUMBERS = 0.5
+"""The share of texts that are numbers from which on the log warns."""
 
 MANY_CUT = 0.1
 """The share of texts cut to the maximum length above which the log warns."""
@@ -184,12 +188,15 @@ class RunData:
             watched = trained_rows.watch(watched, feed.reads or feed.rows)
             equal = EqualTexts()
             watched = equal.watch(watched, feed.reads or feed.rows)
+            numbers = NumberTexts()
+            watched = numbers.watch(watched, feed.reads or feed.rows)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
                 store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
             train[name] = store
             _check_content(feed, store, upsampled=stage.training.as_released.upsample)
             self._check_equal(feed, equal)
+            self._describe_numbers(feed, numbers)
             shared = _found(overlap)
             stage_title = f"stage {number + 1}"
             data_title = "data"
@@ -420,6 +427,19 @@ class RunData:
                 f"equal, such as {found.example!r:.60}; a text finds itself without training, so "
                 "leave these rows out",
             )
+
+    def _describe_numbers(self, feed: Feed, found: NumberTexts) -> None:
+        """Warns of texts that are numbers, if they are many."""
+        if not found.numbers or found.numbers < MANY_NUMBERS * found.texts:
+            return
+        sources = ", ".join(feed.data) or "rows"
+        share = found.numbers / found.texts
+        named = " ".join(f"{field}=COLUMN" for field in text_fields(feed.reads or feed.rows))
+        self.run.recorder.warn(
+            0,
+            f"{sources}: {share:.0%} of the texts are numbers, such as {found.example!r:.60}; if "
+            f"another column holds the text, name it by --columns {named} (in Python by columns)",
+        )
 
     def _describe_overlap(self, shared: Mapping[str, Shared]) -> None:
         recorder = self.run.recorder

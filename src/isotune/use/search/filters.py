@@ -113,10 +113,12 @@ def _check(letters: str, words: Sequence[str]) -> None:
     conditions = TEST.sub("x", letters)
     for _ in range(DEEPEST):
         conditions = NESTED.sub("x", conditions)
+    if not words:
+        raise ValueError("it is empty")
+    if NESTED.search(conditions):
+        raise ValueError(f"more than {DEEPEST} parentheses and NOTs, one inside the other")
     if not re.fullmatch("x(jx)*", conditions):
-        raise ValueError(
-            f"no condition, or more than {DEEPEST} parentheses and NOTs, one inside the other"
-        )
+        raise ValueError("no condition")
     patterns = [word for before, word in pairwise(words) if before.endswith("LIKE")]
     if sum(pattern.count("_") for pattern in patterns) > MOST_BLANKS:
         raise ValueError(f"more than {MOST_BLANKS} signs _ in patterns; % is free")
