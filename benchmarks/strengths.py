@@ -8,11 +8,11 @@ start to the end are measured (`interpolations` of isotune).
     ISOTUNE_DATA=... python benchmarks/strengths.py ENCODER OUT [--seeds 0 1 2]
         [--domains sick quora] [--ways gentle bold]
 
-trains without a limit, and keeps the scores in OUT. For each domain the table has the change of
-Spearman x 100 on its scored pairs, and in brackets that on the general pairs of the recipe; both
-are means over the seeds. Below are the means over the domains, and the mean and the worst domain
-where the last of these encoders is kept that loses nothing on the general pairs. The same command
-goes on where it was stopped.
+trains without a limit, and keeps the scores of this encoder in OUT. For each domain the table has
+the change of Spearman x 100 on its scored pairs, and in brackets that on the general pairs of the
+recipe; both are means over the seeds. Below are the means over the domains, and the mean and the
+worst domain where the last of these encoders is kept that loses nothing on the general pairs. The
+same command goes on where it was stopped.
 """
 
 import argparse
