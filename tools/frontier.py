@@ -92,13 +92,14 @@ def main() -> None:
     encoders = json.loads((DOCS / "frontier.json").read_text("utf-8"))
     mpl.use("Agg")
     height = 4.6 * len(encoders)
-    figure, rows = plt.subplots(
-        len(encoders), figsize=(9.4, height), layout="constrained", sharex=True
+    figure, grid = plt.subplots(
+        len(encoders), figsize=(9.4, height), layout="constrained", sharex=True, squeeze=False
     )
-    for axes, (name, groups) in zip(rows, encoders.items(), strict=True):
+    column = grid[:, 0]
+    for axes, (name, groups) in zip(column, encoders.items(), strict=True):
         draw(axes, groups)
         axes.set_title(name)
-    rows[-1].set_xlabel("change in the worst domain (points of Spearman's correlation)")
+    column[-1].set_xlabel("change in the worst domain (points of Spearman's correlation)")
     figure.savefig(DOCS / "frontier.png", dpi=160, facecolor="white")
 
 
