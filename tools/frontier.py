@@ -72,7 +72,8 @@ def draw(axes: Axes, groups: list[dict[str, Any]]) -> None:
     axes.plot([point.worst for point in line], [point.mean for point in line], color="#bbbbbb")
     # The first group is the recipe of today.
     recipe = everything[0]
-    for point, below in [*((point, 5) for point in line), (recipe, -18)]:
+    others = [(point, 5) for point in line if point != recipe]
+    for point, below in [*others, (recipe, -18)]:
         axes.annotate(
             point.name,
             (point.worst, point.mean),
@@ -84,7 +85,6 @@ def draw(axes: Axes, groups: list[dict[str, Any]]) -> None:
     axes.set_xlim(FARTHEST, 0.05)
     axes.set_ylabel("mean gain of seventeen domains")
     axes.spines[["right", "top"]].set_visible(False)
-    axes.legend(loc="lower left", frameon=False)
 
 
 def main() -> None:
@@ -99,6 +99,8 @@ def main() -> None:
     for axes, (name, groups) in zip(column, encoders.items(), strict=True):
         draw(axes, groups)
         axes.set_title(name)
+    # The first encoder has points of all groups.
+    column[0].legend(loc="lower left", frameon=False)
     column[-1].set_xlabel("change in the worst domain (points of Spearman's correlation)")
     figure.savefig(DOCS / "frontier.png", dpi=160, facecolor="white")
 
