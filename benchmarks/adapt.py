@@ -13,13 +13,12 @@ limit, chosen with all scores. The same command goes on where it was stopped.
 
 import argparse
 import json
-import os
 import shutil
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from domains import DEVELOPMENT, TEST, write_domains
+from domains import DEVELOPMENT, TEST, domain_folder
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
@@ -117,19 +116,15 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     means: dict[str, list[Floats]] = {"development": [], "test": []}
     for name in options.domains:
-        if not (options.out / name).exists():
-            with open(os.devnull, "w") as silent, patch("sys.stdout", silent):
-                write_domains(options.out, [name])
-        pairs = read_scored_pairs(options.out / name / "pairs.tsv")
+        folder = domain_folder(options.out, name)
+        pairs = read_scored_pairs(folder / "pairs.tsv")
         steps, changes = [], []
         for seed in options.seeds:
             result = options.out / f"{name}-{seed}.npy"
             if not result.exists():
                 run = options.out / f"{name}-{seed}"
                 shutil.rmtree(run, ignore_errors=True)  # of a training that was stopped
-                np.save(
-                    result, adapt(options.model, options.out / name / "text.txt", pairs, seed, run)
-                )
+                np.save(result, adapt(options.model, folder / "text.txt", pairs, seed, run))
             cosines = np.load(result)
             start, *scores = (score(pairs.scores, of) for of in cosines)
             last, best = (scores or [start])[-1], max([start, *scores])

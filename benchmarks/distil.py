@@ -15,15 +15,13 @@ isotune.train. The same command goes on where it was stopped.
 
 import argparse
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-from domains import DEVELOPMENT, TEST, write_domains
+from domains import DEVELOPMENT, TEST, domain_folder
 from scipy.stats import spearmanr
 
 import isotune
@@ -46,10 +44,7 @@ def pairs_of(domain: str, out: Path) -> ScoredPairs:
     """The scored pairs of a domain, whose files are written if they are missing."""
     if domain == BUNDLED:
         return read_scored_pairs("stsb-open:test")
-    if not (out / domain).exists():
-        with open(os.devnull, "w") as silent, patch("sys.stdout", silent):
-            write_domains(out, [domain])
-    return read_scored_pairs(out / domain / "pairs.tsv")
+    return read_scored_pairs(domain_folder(out, domain) / "pairs.tsv")
 
 
 def score(pairs: ScoredPairs, encoders: Sequence[Encoder]) -> float:

@@ -13,7 +13,6 @@ import gzip
 import os
 import random
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,19 +105,27 @@ def sentences(row: Row) -> tuple[str, str]:
     return row["sentence1"].strip(), row["sentence2"].strip()
 
 
-def write_domains(folder: Path, names: Iterable[str]) -> None:
-    """Writes the files of domains."""
-    for name in names:
-        text, pairs = read_domain((DEVELOPMENT | TEST)[name])
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / "text.txt").write_text("".join(f"{line}\n" for line in text), "utf-8")
-        lines = [
-            "sentence1\tsentence2\tscore",
-            *("\t".join((first, second, f"{score:g}")) for first, second, score in pairs),
-        ]
-        (folder / name / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-        print(f"{name}: {len(text):,} sentences, {len(pairs):,} pairs")
+def domain_folder(out: Path, name: str) -> Path:
+    """The folder of a domain in OUT; its files are written if it is missing."""
+    folder = out / name
+    if not folder.exists():
+        write_domain(folder)
+    return folder
+
+
+def write_domain(folder: Path) -> str:
+    """Writes the files of the domain that the folder is named after, and says how many rows."""
+    text, pairs = read_domain((DEVELOPMENT | TEST)[folder.name])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "text.txt").write_text("".join(f"{line}\n" for line in text), "utf-8")
+    lines = [
+        "sentence1\tsentence2\tscore",
+        *("\t".join((first, second, f"{score:g}")) for first, second, score in pairs),
+    ]
+    (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    return f"{folder.name}: {len(text):,} sentences, {len(pairs):,} pairs"
 
 
 if __name__ == "__main__":
-    write_domains(Path(sys.argv[1]), DEVELOPMENT | TEST)
+    for each in DEVELOPMENT | TEST:
+        print(write_domain(Path(sys.argv[1], each)))

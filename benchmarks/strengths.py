@@ -16,15 +16,13 @@ same command goes on where it was stopped.
 """
 
 import argparse
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-from domains import DEVELOPMENT, TEST, write_domains
+from domains import DEVELOPMENT, TEST, domain_folder
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from torch import Tensor
@@ -100,10 +98,7 @@ def copied_weights(encoder: Encoder) -> dict[str, Tensor]:
 
 def changes_of(domain: str, way: str, arguments: argparse.Namespace) -> Floats:
     """The changes of a way in a domain, [seeds, shares, 2]; makes the runs that are missing."""
-    folder = arguments.out / domain
-    if not folder.exists():
-        with open(os.devnull, "w") as silent, patch("sys.stdout", silent):
-            write_domains(arguments.out, [domain])
+    folder = domain_folder(arguments.out, domain)
     scores = []
     for seed in arguments.seeds:
         file = arguments.out / f"{domain}-{way}-{seed}.npy"
