@@ -77,6 +77,16 @@ class Feed:
     enough: int = 0
     """Rows that are drawn where the user asks for no number; 0 for those that the steps take."""
 
+    @property
+    def row_type(self) -> type[Row]:
+        """The rows of the source."""
+        return self.reads or self.rows
+
+    @property
+    def source_names(self) -> str:
+        """The sources in words, for messages."""
+        return ", ".join(self.data) or "rows"
+
 
 @dataclass(frozen=True)
 class ScoredFeed:

@@ -142,7 +142,7 @@ class RunData:
         There are none if the stage reads other rows, or standard input.
         """
         feed, *others = self._feeds(self.recipe.stages[0], method).values()
-        row_type = feed.reads or feed.rows
+        row_type = feed.row_type
         if others or row_type is not Sentence or STDIN in feed.data:
             return
         for row in read(sources_or_rows(feed.data, self.rows), Sentence, self.recipe.columns):
@@ -155,7 +155,7 @@ class RunData:
         is told when the stage reads the whole file.
         """
         feed, *_ = self._feeds(self.recipe.stages[0], method).values()
-        reads_texts = (feed.reads or feed.rows) is Sentence
+        reads_texts = feed.row_type is Sentence
         for source in filter(is_file, feed.data):
             with suppress(InputError):
                 yield from glance(source).in_short(suggests=reads_texts)
@@ -184,12 +184,12 @@ class RunData:
             overlap = Overlap({pairs.source: pairs for pairs in self.evaluation})
             source_rows = self._read(sources_or_rows(feed.data, self.rows), feed, stage)
             sampled = self._chosen(source_rows, feed, stage)
-            watched = overlap.watch(sampled, feed.reads or feed.rows)
-            watched = trained_rows.watch(watched, feed.reads or feed.rows)
+            watched = overlap.watch(sampled, feed.row_type)
+            watched = trained_rows.watch(watched, feed.row_type)
             equal = EqualTexts()
-            watched = equal.watch(watched, feed.reads or feed.rows)
+            watched = equal.watch(watched, feed.row_type)
             numbers = NumberTexts()
-            watched = numbers.watch(watched, feed.reads or feed.rows)
+            watched = numbers.watch(watched, feed.row_type)
             rows = method.prepare(watched, self._cache(feed), self.run.recorder.say)
             with self._turn(feed):
                 store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
@@ -288,7 +288,7 @@ class RunData:
         if not self.recipe.teachers:
             return rows
         names = ", ".join(sources) or "rows"
-        return without_held_out(rows, feed.reads or feed.rows, names)
+        return without_held_out(rows, feed.row_type, names)
 
     def _in_shares(self, feed: Feed, stage: Stage) -> list[Row]:
         """As many rows of the sources as there can be in the shares of the recipe.
@@ -350,7 +350,7 @@ class RunData:
         training = stage.training
         return read(
             sources,
-            feed.reads or feed.rows,
+            feed.row_type,
             self.recipe.columns,
             min_words=training.min_words,
             min_score=training.min_score,
@@ -412,33 +412,32 @@ class RunData:
         """
         if not found.equal:
             return
-        sources = ", ".join(feed.data) or "rows"
-        if found.equal == found.rows and (feed.reads or feed.rows) is Pair:
+        if found.equal == found.rows and feed.row_type is Pair:
             raise InputError(
-                f"{sources}: in each of {counted(found.rows, 'row')} the two texts that belong "
-                f"together are equal, such as {found.example!r:.60}; name other columns, or train "
-                "on sentences alone"
+                f"{feed.source_names}: in each of {counted(found.rows, 'row')} the two texts that "
+                f"belong together are equal, such as {found.example!r:.60}; name other columns, or "
+                "train on sentences alone"
             )
         share = found.equal / found.rows
         if share > MANY_EQUAL:
             self.run.recorder.warn(
                 0,
-                f"{sources}: in {share:.0%} of the rows the two texts that belong together are "
-                f"equal, such as {found.example!r:.60}; a text finds itself without training, so "
-                "leave these rows out",
+                f"{feed.source_names}: in {share:.0%} of the rows the two texts that belong "
+                f"together are equal, such as {found.example!r:.60}; a text finds itself without "
+                "training, so leave these rows out",
             )
 
     def _describe_numbers(self, feed: Feed, found: NumberTexts) -> None:
         """Warns of texts that are numbers, if they are many."""
         if not found.numbers or found.numbers < MANY_NUMBERS * found.texts:
             return
-        sources = ", ".join(feed.data) or "rows"
         share = found.numbers / found.texts
-        named = " ".join(f"{field}=COLUMN" for field in text_fields(feed.reads or feed.rows))
+        named = " ".join(f"{field}=COLUMN" for field in text_fields(feed.row_type))
         self.run.recorder.warn(
             0,
-            f"{sources}: {share:.0%} of the texts are numbers, such as {found.example!r:.60}; if "
-            f"another column holds the text, name it by --columns {named} (in Python by columns)",
+            f"{feed.source_names}: {share:.0%} of the texts are numbers, such as "
+            f"{found.example!r:.60}; if another column holds the text, name it by --columns "
+            f"{named} (in Python by columns)",
         )
 
     def _describe_overlap(self, shared: Mapping[str, Shared]) -> None:
@@ -506,17 +505,16 @@ def _check_content(feed: Feed, store: TokenDataset, upsampled: bool) -> None:
     """Refuses data from which nothing can be learned, unless the recipe repeats them on purpose."""
     if upsampled:
         return
-    sources = ", ".join(feed.data) or "rows"
     count = store.fingerprint.sentences
     if store.fingerprint.distinct < 2:
         content = f"{count} sentences, all of them the same"
         if count == 1:
             content = "one sentence only"
-        raise InputError(f"{sources}: {content}; training needs different sentences")
+        raise InputError(f"{feed.source_names}: {content}; training needs different sentences")
     if store.is_constant():
         raise InputError(
-            f"{sources}: {counted(len(store), 'row')}, all of the same tokens, so there is "
-            "nothing to learn from them; choose a model whose vocabulary has their words"
+            f"{feed.source_names}: {counted(len(store), 'row')}, all of the same tokens, so there "
+            "is nothing to learn from them; choose a model whose vocabulary has their words"
         )
 
 
