@@ -41,6 +41,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names bytes by their argument: gzip writes the time, and workers collect at different times.
+
+    Workers stop when they find different names of tests.
+    """
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """Two workers share two cores, and a sum has the same order every time."""
