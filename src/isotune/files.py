@@ -72,7 +72,7 @@ def atomic_write(path: Path, *, new: bool = False) -> Iterator[Path]:
     except OSError as error:
         problem = f"{path}: it can't be written ({error.strerror or error})"
         if new:
-            problem += "; give another name"
+            problem += "; give another path"
         raise InputError(problem) from error
     finally:
         remove(part)
