@@ -1,5 +1,8 @@
+import json
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,6 +19,7 @@ from isotune.data.rows import (
     Sentence,
     Triplet,
     blocks,
+    row_of_each,
     to_rows,
 )
 from isotune.errors import InputError
@@ -50,6 +54,8 @@ def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(
         ({"question1": "a", "question2": "b"}, Pair("a", "b")),
         ({"anchor": "a", "positive": "b", "negative": "c"}, Triplet("a", "b", "c")),
         ({"sent0": "a", "sent1": "b", "hard_neg": "c"}, Triplet("a", "b", "c")),
+        ({"query": "a", "positive": "b", "negative": "c"}, Triplet("a", "b", "c")),
+        ({"query": "a", "pos": "b", "neg": "c"}, Triplet("a", "b", "c")),
         ({"premise": "a", "hypothesis": "b", "label": 2}, LabelledPair("a", "b", "2")),
         (
             {"sentence1": "a", "sentence2": "b", "gold_label": " neutral "},
@@ -102,6 +108,16 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
             "corpus.tsv:2: label is blank",
         ),
         ({"sentence": 3}, Sentence, "corpus.tsv:2: sentence must be text, not 3"),
+        (
+            {"query": "a", "pos": ["b"]},
+            Sentence,
+            "which columns hold sentence: it has 'query', 'pos'",
+        ),
+        (
+            {"query": "a", "pos": ["b"], "neg": ["c", "d"]},
+            Triplet,
+            "corpus.tsv:2: pos must be text, not ['b']; a row of each text is made of .jsonl by jq",
+        ),
         ({"sentence": "a \ud83d b"}, Sentence, "corpus.tsv:2: sentence has half a surrogate pair"),
         (
             {"sentence": "a"},
@@ -125,6 +141,18 @@ def test_an_unusable_record_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         rows([record], row)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is missing")
+def test_a_command_makes_a_row_of_each_text_of_lists() -> None:
+    columns = ["pos", "the 'other' texts", "$neg"]
+    record = {"query": "a", **dict(zip(columns, [["b", "c"], ["d"], ["e", "f"]], strict=True))}
+    ran = subprocess.run(
+        row_of_each(columns), shell=True, input=json.dumps(record), capture_output=True, text=True
+    )
+    made = [tuple(json.loads(line).values()) for line in ran.stdout.splitlines()]
+    assert set(made) == {("a", pos, "d", neg) for pos in "bc" for neg in "ef"}
+    assert len(made) == 4
 
 
 def test_several_blank_labels_are_counted() -> None:

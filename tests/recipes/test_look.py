@@ -72,7 +72,7 @@ def test_the_values_of_a_column_decide_what_is_in_it() -> None:
         "page": "paths",
         "tags": "label lists",
         "counts": "label lists",
-        "captions": "other",
+        "captions": "text lists",
         "vector": "other",
         "mask": "other",
         "either": "other",

@@ -10,16 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import regex
 
-from isotune.data.rows import Record, copy_key, is_missing, label_value
+from isotune.data.rows import Record, copy_key, is_missing, is_text_list, label_value
 from isotune.errors import InputError
 
 Kind: TypeAlias = Literal[
-    "text", "labels", "label lists", "numbers", "words", "paths", "other", "empty"
+    "text", "text lists", "labels", "label lists", "numbers", "words", "paths", "other", "empty"
 ]
 
 LABEL_WORDS = 5
@@ -108,15 +108,15 @@ class Column:
     name: str
 
     kind: Kind
-    """Text; labels, few values; lists of labels; numbers; words, one a cell, such as ids and dates;
-    paths or addresses; other values than text and numbers; or nothing."""
+    """Text; lists of texts; labels, few values; lists of labels; numbers; words, one a cell, such
+    as ids and dates; paths or addresses; other values than text and numbers; or nothing."""
 
     filled: int
     """The rows that have a value."""
 
     different: int
-    """How many different values, or labels in lists, there are. Letters and digits of texts are
-    compared."""
+    """How many different values, or items of lists, there are. Letters and digits of texts are
+    compared, but not of texts in lists."""
 
     classes: tuple[tuple[str, int], ...] = ()
     """Each label with the number of its rows, the most frequent first; empty without labels."""
@@ -219,29 +219,33 @@ def _describe(name: str, values: Sequence[object]) -> Column:
 
 def _describe_lists(name: str, values: Sequence[object]) -> Column:
     """What a column holds whose values are neither all text nor all numbers."""
-    labels = _as_text(_items(values))
-    if labels:
-        counts = Counter(labels)
-        is_numeric = _range(labels) is not None
-        if _kind(labels, counts, is_numeric) == "labels":
-            classes = tuple(counts.most_common())
-            return Column(name, "label lists", len(values), len(counts), classes)
+    items = _as_text(_items(values))
+    if not items:
+        return Column(name, "other", len(values), 0)
+    counts = Counter(items)
+    kind = _kind(items, counts, is_numeric=_range(items) is not None)
+    # Labels are named once, but token ids and the numbers of a mask are repeated.
+    if kind == "labels" and not any(map(_repeats_an_item, values)):
+        classes = tuple(counts.most_common())
+        return Column(name, "label lists", len(values), len(counts), classes)
+    if kind == "text" and all(map(is_text_list, values)):
+        return Column(name, "text lists", len(values), len(counts))
     return Column(name, "other", len(values), 0)
 
 
 def _items(values: Iterable[object]) -> list[object]:
-    """The items of lists; none if a value is no list, or a list that names an item twice.
-
-    Labels are named once, but token ids and the numbers of a mask are repeated.
-    """
+    """The items of lists; none if a value is no list."""
     items: list[object] = []
     for value in values:
         if not isinstance(value, list | tuple):
             return []
-        if len(set(map(repr, value))) < len(value):
-            return []
         items += value
     return items
+
+
+def _repeats_an_item(values: Any) -> bool:
+    """Whether a list has an item twice."""
+    return len(set(map(repr, values))) < len(values)
 
 
 def _as_text(values: Iterable[object]) -> list[str] | None:

@@ -5,8 +5,10 @@ blank. A label is text, a score is a finite float. A record is one line of a sou
 value}.
 """
 
+import json
 import logging
 import math
+import shlex
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -120,10 +122,13 @@ _PAIRS = (
     ("sentence_A", "sentence_B"),
     ("question", "answer"),
 )
-# The names are those of sentence-transformers, and of SimCSE's nli_for_simcse.csv.
+# The names are those of sentence-transformers, of SimCSE's nli_for_simcse.csv, and of
+# FlagEmbedding.
 _TRIPLETS = (
     ("anchor", "positive", "negative"),
+    ("query", "positive", "negative"),
     ("sent0", "sent1", "hard_neg"),
+    ("query", "pos", "neg"),
 )
 TEXT_COLUMNS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     names[0]: names for names in (_SENTENCES, _PAIRS, _TRIPLETS)
@@ -333,10 +338,27 @@ def text_value(value: object, column: str, place: str) -> str:
     if not isinstance(value, str):
         if is_missing(value):
             return ""
-        raise InputError(f"{place}: {column} must be text, not {value!r:.50}")
+        problem = f"{place}: {column} must be text, not {value!r:.50}"
+        if is_text_list(value):
+            problem += f"; a row of each text is made of .jsonl by {row_of_each([column])}"
+        raise InputError(problem)
     if not is_unicode(value):
         raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
     return value.strip()
+
+
+def is_text_list(value: object) -> bool:
+    """Whether a value is a list of texts."""
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def row_of_each(columns: Iterable[str]) -> str:
+    """The command that makes a row of each text, where columns have lists of texts.
+
+    Of several columns, it makes a row of each combination. It reads JSON lines.
+    """
+    keys = [f".{json.dumps(column, ensure_ascii=False)}" for column in columns]
+    return shlex.join(["jq", "-c", " | ".join(f"{key} = {key}[]" for key in keys)])
 
 
 def is_missing(value: object) -> bool:

@@ -52,7 +52,18 @@ LATIN = "Latin"
 BELONG_TOGETHER: Sequence[tuple[Collection[str], Collection[str]]] = (
     (
         ("question", "questions", "query", "queries", "q", "prompt", "instruction"),
-        ("answer", "answers", "a", "response", "reply", "passage", "context", "document"),
+        (
+            "answer",
+            "answers",
+            "a",
+            "response",
+            "reply",
+            "passage",
+            "context",
+            "document",
+            "positive",
+            "pos",
+        ),
     ),
     (
         ("title", "headline", "subject", "heading", "name"),

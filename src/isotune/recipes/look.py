@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from isotune.data.catalogue import DATASETS
 from isotune.data.columns import Column, Spread, describe_columns, scripts, spread, text_of
 from isotune.data.derived import RowQuery
-from isotune.data.rows import Record, Sentence, copy_key
+from isotune.data.rows import Record, Sentence, copy_key, row_of_each
 from isotune.data.sources import Source, read_records
 from isotune.errors import counted
 from isotune.recipes.doors import FINISHED, UNNAMED, Door, Doorway, find_doors
@@ -274,6 +274,12 @@ def _lines(look: Look) -> Iterator[str]:
             f"  {look.cut:.0%} of the texts have more than {TRAINED_LENGTH} tokens of "
             f"{look.model}, at which most recipes cut them (--max-length)"
         )
+    lists = [column.name for column in look.columns if column.kind == "text lists"]
+    if lists:
+        yield (
+            "  a row has one text of a column; this makes a row of each text, from JSON lines: "
+            f"{row_of_each(lists)}"
+        )
     yield ""
     if not look.doors:
         yield "no command fits: a column of text is needed"
@@ -337,6 +343,8 @@ def _kind(column: Column) -> str:
         return f"always {column.classes[0][0]!r}"
     if column.kind == "labels":
         return counted(column.different, "label")
+    if column.kind == "text lists":
+        return f"lists of {counted(column.different, 'text')}"
     if column.kind == "words":
         return "single words, such as ids or dates"
     if column.kind == "other":
