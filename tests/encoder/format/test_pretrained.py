@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from isotune.bundled import MODEL_FOLDER, local_model
+from isotune.encoder.calibration import Calibration
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import load_errors, local_folder
 from isotune.encoder.heads import Dense
@@ -662,3 +663,30 @@ def test_a_key_that_a_library_lacks_is_told_as_such(tmp_path: Path) -> None:
         load_errors(tmp_path),
     ):
         raise KeyError("ntk")
+
+
+def test_no_file_of_a_saved_encoder_is_read_unless_it_is_a_file(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_model, prompt="a {sentence}")
+    encoder.heads.append(Dense(encoder.dimension, 8))
+    encoder.token_weights = torch.ones(encoder.backbone.model.config.vocab_size)
+    encoder.space_of = "another"
+    encoder.calibration = Calibration(
+        slope=1, threshold=0.5, low=0.4, high=0.6, pairs=20, fingerprint=encoder.fingerprint()
+    )
+    saved = tmp_path / "saved"
+    encoder.save(saved)
+    # Otherwise the checksums tell what is missing.
+    (saved / "SHA256SUMS").unlink()
+    files = [path for path in saved.rglob("*") if path.is_file() and path.name != "README.md"]
+    assert len(files) > 10
+    for path in files:
+        content = path.read_bytes()
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(InputError, match=f"{path.name}: it is no file, but a folder"):
+            Encoder.load(saved)
+        path.rmdir()
+        path.write_bytes(content)
+    Encoder.load(saved)

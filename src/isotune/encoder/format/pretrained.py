@@ -93,7 +93,14 @@ SETTINGS = (
     "*.index.json",
 )
 # The other files that are read; vocabularies are among them. The largest published one has 35 MB.
-OTHER_FILES = (*VOCABULARIES, "merges.txt", "calibration.json", "shared-space.json", CHECKSUMS)
+OTHER_FILES = (
+    *VOCABULARIES,
+    "merges.txt",
+    "calibration.json",
+    "shared-space.json",
+    "anchors.json",
+    CHECKSUMS,
+)
 LARGEST_VOCABULARY = 2**26
 # The settings of a config.json that are numbers of 1 or more, each with its highest value.
 SIZES = {
