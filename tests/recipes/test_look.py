@@ -18,7 +18,7 @@ from isotune import InputError
 from isotune.cli import main
 from isotune.data.columns import Spread, describe_columns, scripts, spread
 from isotune.recipes import read_recipe
-from isotune.recipes.doors import FINISHED, UNNAMED, UNNAMED_LABEL
+from isotune.recipes.doors import FINISHED, MANY_LABELLED, MORE_STEPS, UNNAMED, UNNAMED_LABEL
 from isotune.recipes.look import FIRST_ROWS, glance, look
 
 WORDS = ("red", "lamp", "door", "water", "price", "order", "late", "broken", "box", "key")
@@ -155,6 +155,16 @@ TABLES = {
         lambda row: (text(row, 6), text(row + 1, 6), text(row + 2, 6)),
         ["--negatives", ""],
     ),
+    "triplets of queries": (
+        ("query", "pos", "neg"),
+        lambda row: (text(row, 6), text(row + 1, 6), text(row + 2, 6)),
+        ["anchor=query positive=pos negative=neg", ""],
+    ),
+    "queries": (
+        ("id", "query", "positive", "source"),
+        lambda row: (row, text(row, 6), text(row + 1, 6), text(row + 2, 6)),
+        ["--pairs query positive", ""],
+    ),
     "documents": (("body",), lambda row: (text(row, 50),), ["--recipe crops", "sentence=body"]),
     "sentences": (("text",), lambda row: (text(row, 6),), ["sentence=text", "--teachers"]),
 }
@@ -177,6 +187,14 @@ def test_the_commands_for_a_table_run(
         if command == "train":
             assert main(["train", *words, "--dry-run"]) == 0
             assert json.dumps(source) in capsys.readouterr().out
+
+
+def test_more_steps_are_suggested_for_thousands_of_labelled_texts() -> None:
+    rows = [{"review": text(row, 9), "stars": row % 5} for row in range(MANY_LABELLED)]
+    best, *_ = look(rows).doors
+    assert f"--steps {MORE_STEPS}" in best.command
+    best, *_ = look([*rows[1:], {"review": "", "stars": 1}]).doors
+    assert "--steps" not in best.command
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
