@@ -84,6 +84,14 @@ def test_the_values_of_a_column_decide_what_is_in_it() -> None:
     }
 
 
+def test_lists_of_numbers_that_repeat_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object, **__: object) -> str:
+        raise AssertionError
+
+    monkeypatch.setattr("isotune.data.columns.label_value", read)
+    assert kinds(ids=[[101, 7, 7, 102], [101, 102]] * 20) == {"ids": "other"}
+
+
 def test_labels_are_counted_and_texts_are_measured() -> None:
     values = [*("a?" for _ in range(3)), "b b b", "A!", "c c"]
     (texts,) = describe_columns([{"text": value} for value in values])
