@@ -203,6 +203,10 @@ def test_more_steps_are_suggested_for_thousands_of_labelled_texts() -> None:
     assert f"--steps {MORE_STEPS}" in best.command
     best, *_ = look([*rows[1:], {"review": "", "stars": 1}]).doors
     assert "--steps" not in best.command
+    # Each column has enough values, but fewer rows have both.
+    others: list[dict[str, object]] = [{"review": "", "stars": 1}, {"review": "a", "stars": None}]
+    best, *_ = look([*rows[1:], *others]).doors
+    assert "--steps" not in best.command
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
