@@ -198,14 +198,15 @@ def test_the_commands_for_a_table_run(
 
 
 def test_more_steps_are_suggested_for_thousands_of_labelled_texts() -> None:
-    rows = [{"review": text(row, 9), "stars": row % 5} for row in range(MANY_LABELLED)]
+    rows: list[dict[str, object]] = [
+        {"review": text(row, 9), "stars": row % 5} for row in range(MANY_LABELLED)
+    ]
     best, *_ = look(rows).doors
     assert f"--steps {MORE_STEPS}" in best.command
     best, *_ = look([*rows[1:], {"review": "", "stars": 1}]).doors
     assert "--steps" not in best.command
     # Each column has enough values, but fewer rows have both.
-    others: list[dict[str, object]] = [{"review": "", "stars": 1}, {"review": "a", "stars": None}]
-    best, *_ = look([*rows[1:], *others]).doors
+    best, *_ = look([*rows[1:], {"review": "", "stars": 1}, {"review": "a", "stars": None}]).doors
     assert "--steps" not in best.command
 
 
