@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,7 +117,8 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
         (
             {"query": "a", "pos": ["b"], "neg": ["c", "d"]},
             Triplet,
-            "corpus.tsv:2: pos must be text, not ['b']; a row of each text is made of .jsonl by jq",
+            "corpus.tsv:2: pos must be text, not ['b']; of a .jsonl file, this makes a row of each "
+            "text: jq -c ",
         ),
         ({"sentence": "a \ud83d b"}, Sentence, "corpus.tsv:2: sentence has half a surrogate pair"),
         (
@@ -144,13 +146,14 @@ def test_an_unusable_record_is_refused(
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is missing")
-def test_a_command_makes_a_row_of_each_text_of_lists() -> None:
+def test_a_command_makes_a_row_of_each_text_of_lists(tmp_path: Path) -> None:
     columns = ["pos", "the 'other' texts", "$neg"]
     record = {"query": "a", **dict(zip(columns, [["b", "c"], ["d"], ["e", "f"]], strict=True))}
-    ran = subprocess.run(
-        row_of_each(columns), shell=True, input=json.dumps(record), capture_output=True, text=True
-    )
-    made = [tuple(json.loads(line).values()) for line in ran.stdout.splitlines()]
+    empty = record | {"pos": []}
+    (tmp_path / "lists.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(empty)}\n")
+    subprocess.run(row_of_each(columns), shell=True, cwd=tmp_path, check=True)
+    lines = (tmp_path / "rows.jsonl").read_text().splitlines()
+    made = [tuple(json.loads(line).values()) for line in lines]
     assert set(made) == {("a", pos, "d", neg) for pos in "bc" for neg in "ef"}
     assert len(made) == 4
 

@@ -87,3 +87,15 @@ def test_sentence_transformers_reads_the_anchors(saved: Path) -> None:
         values: dict[str, Any] = {}
         exec(snippet.replace("runs/notes/encoder", str(saved)), values)
         assert bool(values["right"]) is (scale == 1.0)
+
+
+@pytest.mark.parametrize("outputs", ["ids", "vectors"])
+def test_outputs_that_do_not_fit_the_texts_are_those_of_another_program(
+    outputs: str, saved: Path
+) -> None:
+    first, *others = json.loads((saved / REFERENCE_OUTPUTS).read_text())[outputs]
+    edit(saved, **{outputs: others})
+    assert Encoder.load(saved).changed(vectors=True) is None
+    if outputs == "vectors":
+        edit(saved, vectors=[first[:-1], *others])
+        assert Encoder.load(saved).changed(vectors=True) is None

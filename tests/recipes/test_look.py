@@ -84,6 +84,14 @@ def test_the_values_of_a_column_decide_what_is_in_it() -> None:
     }
 
 
+def test_lists_of_numbers_that_repeat_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object, **__: object) -> str:
+        raise AssertionError
+
+    monkeypatch.setattr("isotune.data.columns.label_value", read)
+    assert kinds(ids=[[101, 7, 7, 102], [101, 102]] * 20) == {"ids": "other"}
+
+
 def test_labels_are_counted_and_texts_are_measured() -> None:
     values = [*("a?" for _ in range(3)), "b b b", "A!", "c c"]
     (texts,) = describe_columns([{"text": value} for value in values])
@@ -190,10 +198,15 @@ def test_the_commands_for_a_table_run(
 
 
 def test_more_steps_are_suggested_for_thousands_of_labelled_texts() -> None:
-    rows = [{"review": text(row, 9), "stars": row % 5} for row in range(MANY_LABELLED)]
+    rows: list[dict[str, object]] = [
+        {"review": text(row, 9), "stars": row % 5} for row in range(MANY_LABELLED)
+    ]
     best, *_ = look(rows).doors
     assert f"--steps {MORE_STEPS}" in best.command
     best, *_ = look([*rows[1:], {"review": "", "stars": 1}]).doors
+    assert "--steps" not in best.command
+    # Each column has enough values, but fewer rows have both.
+    best, *_ = look([*rows[1:], {"review": "", "stars": 1}, {"review": "a", "stars": None}]).doors
     assert "--steps" not in best.command
 
 

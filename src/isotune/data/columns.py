@@ -224,7 +224,6 @@ def _describe_lists(name: str, values: Sequence[object]) -> Column:
         return Column(name, "other", len(values), 0)
     counts = Counter(items)
     kind = _kind(items, counts, is_numeric=_range(items) is not None)
-    # Labels are named once, but token ids and the numbers of a mask are repeated.
     if kind == "labels" and not any(map(_repeats_an_item, values)):
         classes = tuple(counts.most_common())
         return Column(name, "label lists", len(values), len(counts), classes)
@@ -234,10 +233,16 @@ def _describe_lists(name: str, values: Sequence[object]) -> Column:
 
 
 def _items(values: Iterable[object]) -> list[object]:
-    """The items of lists; none if a value is no list."""
+    """The items of lists; none if a value is no list, or a list that repeats a number.
+
+    Labels are named once, but token ids and the numbers of a mask are repeated. There are many of
+    them, so the first such list ends the search.
+    """
     items: list[object] = []
     for value in values:
         if not isinstance(value, list | tuple):
+            return []
+        if not is_text_list(value) and _repeats_an_item(value):
             return []
         items += value
     return items

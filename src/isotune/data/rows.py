@@ -340,7 +340,7 @@ def text_value(value: object, column: str, place: str) -> str:
             return ""
         problem = f"{place}: {column} must be text, not {value!r:.50}"
         if is_text_list(value):
-            problem += f"; a row of each text is made of .jsonl by {row_of_each([column])}"
+            problem += f"; of a .jsonl file, this makes a row of each text: {row_of_each([column])}"
         raise InputError(problem)
     if not is_unicode(value):
         raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
@@ -353,12 +353,14 @@ def is_text_list(value: object) -> bool:
 
 
 def row_of_each(columns: Iterable[str]) -> str:
-    """The command that makes a row of each text, where columns have lists of texts.
+    """The command that makes a row of each text of lists.jsonl, where columns have lists of texts.
 
-    Of several columns, it makes a row of each combination. It reads JSON lines.
+    Of several columns, it makes a row of each combination; of an empty list, it makes none.
     """
     keys = [f".{json.dumps(column, ensure_ascii=False)}" for column in columns]
-    return shlex.join(["jq", "-c", " | ".join(f"{key} = {key}[]" for key in keys)])
+    program = " | ".join(f"{key} = {key}[]" for key in keys)
+    # Without the name of a file, jq would wait for input.
+    return f"jq -c {shlex.quote(program)} lists.jsonl > rows.jsonl"
 
 
 def is_missing(value: object) -> bool:

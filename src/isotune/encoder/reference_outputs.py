@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # The file in an encoder's folder.
 REFERENCE_OUTPUTS = "anchors.json"
@@ -47,6 +47,14 @@ class ReferenceOutputs(BaseModel):
     dtype: str
     """The type of the pretrained model."""
     versions: dict[str, str] = Field(default_factory=versions)
+
+    @model_validator(mode="after")
+    def _has_outputs_of_each_text(self) -> Self:
+        if len(self.ids) != len(self.texts) or len(self.vectors) not in (0, len(self.texts)):
+            raise ValueError("each text needs its ids, and its vector if there are vectors")
+        if len({len(vector) for vector in self.vectors}) > 1:
+            raise ValueError("the vectors have different numbers of features")
+        return self
 
     def changed(self, now: Self) -> str:
         """What the encoder gives `now` that it did not give then, in a line.

@@ -412,7 +412,9 @@ def _of_labels(doorway: Doorway) -> Iterator[Door]:
         what += f" (other columns with few values: {', '.join(others)})"
     steps: list[str] = []
     advice = ""
-    if min(text.filled, labels.filled) >= MANY_LABELLED:
+    # So many rows have both at least; more have, where the same rows lack both.
+    labelled = text.filled + labels.filled - doorway.rows
+    if labelled >= MANY_LABELLED:
         steps = ["--steps", str(MORE_STEPS)]
         advice = (
             f"; from {MANY_LABELLED:,} texts on, {MORE_STEPS} steps gain more than the usual ones"

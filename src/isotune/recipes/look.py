@@ -277,8 +277,8 @@ def _lines(look: Look) -> Iterator[str]:
     lists = [column.name for column in look.columns if column.kind == "text lists"]
     if lists:
         yield (
-            "  a row has one text of a column; this makes a row of each text, from JSON lines: "
-            f"{row_of_each(lists)}"
+            "  lists of texts are not read; of a .jsonl file, this makes a row of each text, and "
+            f"none of an empty list: {row_of_each(lists)}"
         )
     yield ""
     if not look.doors:
