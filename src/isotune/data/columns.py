@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import regex
@@ -224,7 +224,7 @@ def _describe_lists(name: str, values: Sequence[object]) -> Column:
         return Column(name, "other", len(values), 0)
     counts = Counter(items)
     kind = _kind(items, counts, is_numeric=_range(items) is not None)
-    if kind == "labels" and not any(map(_repeats_an_item, values)):
+    if kind == "labels":
         classes = tuple(counts.most_common())
         return Column(name, "label lists", len(values), len(counts), classes)
     if kind == "text" and all(map(is_text_list, values)):
@@ -233,24 +233,19 @@ def _describe_lists(name: str, values: Sequence[object]) -> Column:
 
 
 def _items(values: Iterable[object]) -> list[object]:
-    """The items of lists; none if a value is no list, or a list that repeats a number.
+    """The items of lists; none if a value is no list, or a list that has an item twice.
 
-    Labels are named once, but token ids and the numbers of a mask are repeated. There are many of
-    them, so the first such list ends the search.
+    Labels and texts are named once, but token ids, numbers of a mask and words of a sentence are
+    repeated. There are many of them, so the first such list ends the search.
     """
     items: list[object] = []
     for value in values:
         if not isinstance(value, list | tuple):
             return []
-        if not is_text_list(value) and _repeats_an_item(value):
+        if len(set(map(repr, value))) < len(value):
             return []
         items += value
     return items
-
-
-def _repeats_an_item(values: Any) -> bool:
-    """Whether a list has an item twice."""
-    return len(set(map(repr, values))) < len(values)
 
 
 def _as_text(values: Iterable[object]) -> list[str] | None:
