@@ -43,7 +43,7 @@ GENERAL_PAIRS = "stsb-open:dev"
 LEAST_TEXTS = 64
 """A run needs as many different texts: a batch."""
 
-MANY_LABELLED = 2_000
+MANY_LABELLED = 2_500
 """With as many labelled texts or more, `MORE_STEPS` of `classify` gain more (docs/results.md)."""
 
 MORE_STEPS = 500
