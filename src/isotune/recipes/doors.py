@@ -410,10 +410,10 @@ def _of_labels(doorway: Doorway) -> Iterator[Door]:
     others = [column.name for column in rivals if column is not labels]
     if others:
         what += f" (other columns with few values: {', '.join(others)})"
-    steps: list[str] = []
-    advice = ""
     # So many rows have both at least; more have, where the same rows lack both.
     labelled = text.filled + labels.filled - doorway.rows
+    steps: list[str] = []
+    advice = ""
     if labelled >= MANY_LABELLED:
         steps = ["--steps", str(MORE_STEPS)]
         advice = (

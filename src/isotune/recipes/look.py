@@ -267,19 +267,7 @@ def _lines(look: Look) -> Iterator[str]:
     yield f"  {counted(look.blank, 'row')} with a blank text, {look.repeated:,} repeated"
     if look.scripts:
         yield f"  script of the letters: {_scripts_words(look.scripts)}"
-    for column in look.columns:
-        yield f"  {column.name}: {', '.join(_facts(column, look.looked_at))}"
-    if look.cut is not None:
-        yield (
-            f"  {look.cut:.0%} of the texts have more than {TRAINED_LENGTH} tokens of "
-            f"{look.model}, at which most recipes cut them (--max-length)"
-        )
-    lists = [column.name for column in look.columns if column.kind == "text lists"]
-    if lists:
-        yield (
-            "  lists of texts are not read; of a .jsonl file, this makes a row of each text, and "
-            f"none of an empty list: {row_of_each(lists)}"
-        )
+    yield from _lines_of_columns(look)
     yield ""
     if not look.doors:
         yield "no command fits: a column of text is needed"
@@ -293,6 +281,23 @@ def _lines(look: Look) -> Iterator[str]:
     if not look.model:
         yield ""
         yield _of_the_model(look)
+
+
+def _lines_of_columns(look: Look) -> Iterator[str]:
+    """What each column holds, and what to do with texts that are long or in lists."""
+    for column in look.columns:
+        yield f"  {column.name}: {', '.join(_facts(column, look.looked_at))}"
+    if look.cut is not None:
+        yield (
+            f"  {look.cut:.0%} of the texts have more than {TRAINED_LENGTH} tokens of "
+            f"{look.model}, at which most recipes cut them (--max-length)"
+        )
+    lists = [column.name for column in look.columns if column.kind == "text lists"]
+    if lists:
+        yield (
+            "  lists of texts are not read; of a .jsonl file, this makes a row of each text, and "
+            f"none of an empty list: {row_of_each(lists)}"
+        )
 
 
 def _of_the_model(look: Look) -> str:
