@@ -28,6 +28,7 @@ from transformers import (
 )
 from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
+from isotune.encoder.calibration import CALIBRATION
 from isotune.encoder.finished import (
     ADAPTER,
     ADAPTER_CONFIG,
@@ -40,6 +41,8 @@ from isotune.encoder.finished import (
 )
 from isotune.encoder.heads import Dense
 from isotune.encoder.kinds import kind_of
+from isotune.encoder.reference_outputs import REFERENCE_OUTPUTS
+from isotune.encoder.shared_space import SHARED_SPACE
 from isotune.errors import InputError, as_input_error
 from isotune.files import CHECKSUMS, inside, read_json
 from isotune.kernels.threads import PROCESS
@@ -96,9 +99,9 @@ SETTINGS = (
 OTHER_FILES = (
     *VOCABULARIES,
     "merges.txt",
-    "calibration.json",
-    "shared-space.json",
-    "anchors.json",
+    CALIBRATION,
+    SHARED_SPACE,
+    REFERENCE_OUTPUTS,
     CHECKSUMS,
 )
 LARGEST_VOCABULARY = 2**26
